@@ -1,0 +1,107 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// JoinToken is the hash of a token that enrols the cluster once.
+type JoinToken struct {
+	// SHA256 of the token, in lower-case hexadecimal. The token itself is 256
+	// random bits and is stored nowhere.
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	SHA256 string `json:"sha256"`
+	// ExpiresAt is when the token stops being accepted, used or not.
+	ExpiresAt metav1.Time `json:"expiresAt"`
+}
+
+// SpokeClusterSpec is what the platform team says of a workload cluster.
+type SpokeClusterSpec struct {
+	// Accepted lets the cluster enrol and hold sessions.
+	// +optional
+	Accepted bool `json:"accepted,omitempty"`
+	// Suspend closes the cluster's session and refuses new ones; targets there
+	// keep what they have.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+	// JoinToken enrols the cluster at its first contact.
+	// +optional
+	JoinToken *JoinToken `json:"joinToken,omitempty"`
+}
+
+// SpokeSession is the session an agent of the cluster holds or held last.
+type SpokeSession struct {
+	// Epoch grows by one with every accepted session of this cluster.
+	Epoch int64 `json:"epoch"`
+	// Hub is the hub replica that accepted it.
+	// +optional
+	Hub string `json:"hub,omitempty"`
+	// ConnectedAt is when it was accepted.
+	// +optional
+	ConnectedAt *metav1.Time `json:"connectedAt,omitempty"`
+	// AgentVersion is what the agent says its version is.
+	// +optional
+	AgentVersion string `json:"agentVersion,omitempty"`
+}
+
+// RenderCounts count the Renders of a cluster by state.
+type RenderCounts struct {
+	// Total number of Renders.
+	Total int32 `json:"total"`
+	// Ready is how many are applied.
+	Ready int32 `json:"ready"`
+	// Failed is how many were refused or failed.
+	Failed int32 `json:"failed"`
+}
+
+// SpokeClusterStatus is what the hub saw of a cluster last.
+type SpokeClusterStatus struct {
+	// Conditions hold Ready and Connected.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// ObservedGeneration is the generation of the spec that the status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Session is the current or last session.
+	// +optional
+	Session *SpokeSession `json:"session,omitempty"`
+	// RedeemedJoinToken is the hash of the join token that was used; it is not
+	// accepted again.
+	// +optional
+	RedeemedJoinToken string `json:"redeemedJoinToken,omitempty"`
+	// Renders count the cluster's Renders by state.
+	// +optional
+	Renders *RenderCounts `json:"renders,omitempty"`
+}
+
+// SpokeCluster is a workload cluster; its name is the cluster's identity.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=spc,categories=dynamicconfig
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name must be a DNS label of at most 63 characters: it becomes part of the cluster's certificate"
+// +kubebuilder:printcolumn:name="Accepted",type=boolean,JSONPath=`.spec.accepted`
+// +kubebuilder:printcolumn:name="Connected",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
+// +kubebuilder:printcolumn:name="Renders",type=integer,JSONPath=`.status.renders.total`
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.renders.ready`
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.renders.failed`
+// +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.status.session.agentVersion`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type SpokeCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   SpokeClusterSpec   `json:"spec,omitempty"`
+	Status SpokeClusterStatus `json:"status,omitempty"`
+}
+
+// SpokeClusterList is a list of SpokeClusters.
+//
+// +kubebuilder:object:root=true
+type SpokeClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []SpokeCluster `json:"items"`
+}
