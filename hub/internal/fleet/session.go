@@ -1,0 +1,302 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+)
+
+// Causes for which the fleet itself ends a session.
+var (
+	// ErrSuperseded: a newer session of the same cluster took over.
+	ErrSuperseded = errors.New("superseded by a newer session")
+	// ErrDetached: the stream under the session is over.
+	ErrDetached = errors.New("stream is over")
+)
+
+// Code is how a cluster answered a delivery.
+type Code int
+
+// The answers to a delivery.
+const (
+	// Applied: written, or there already.
+	Applied Code = iota + 1
+	// Superseded: the cluster has another generation or object by now.
+	Superseded
+	// Failed: not written; the cluster asks again when that may help.
+	Failed
+)
+
+// Result is the answer of a cluster to one delivery.
+type Result struct {
+	Nonce uint64
+	ID    ID
+	Code  Code
+}
+
+// Counts are numbers of Renders by state.
+type Counts struct {
+	// Total Renders in the inventory; Ready are applied; Failed are refused or
+	// could not be applied. The rest is on its way.
+	Total, Ready, Failed int
+}
+
+// Frame is the next thing to send about one Render. Exactly one of Deliver, Current
+// and Refusal is meant: Deliver when Nonce is not 0, Refusal when the answer has
+// one, Current otherwise.
+type Frame struct {
+	ID     ID
+	Nonce  uint64
+	Answer Answer
+}
+
+// Session is the outbox of one connected cluster.
+type Session struct {
+	cluster    string
+	maxUnacked int
+
+	// done is closed by the first End, after cause is set.
+	done  chan struct{}
+	end   sync.Once
+	cause error
+	// wake holds a token when Next may have something to do.
+	wake chan struct{}
+
+	// mu guards everything below.
+	mu      sync.Mutex
+	renders map[ID]*render
+	queue   []ID // Renders with a pending answer, each once
+	unacked int  // bytes of the deliveries that are not answered
+	nonce   uint64
+}
+
+// render is the state of one Render in a session.
+type render struct {
+	spec     Spec
+	pending  *Answer // latest, not sent
+	inflight *Answer // sent, not answered; only deliveries
+	nonce    uint64  // of inflight
+	told     *Answer // the last answer that was sent as Current or Refusal, or applied
+	failed   bool    // the last delivery was not applied
+	queued   bool
+}
+
+func newSession(cluster string, maxUnacked int) *Session {
+	return &Session{
+		cluster: cluster, maxUnacked: maxUnacked,
+		done: make(chan struct{}), wake: make(chan struct{}, 1), renders: map[ID]*render{},
+	}
+}
+
+// Cluster is the name of the session's cluster.
+func (s *Session) Cluster() string { return s.cluster }
+
+// End closes the session with a cause; the first cause counts.
+func (s *Session) End(cause error) {
+	s.end.Do(func() {
+		s.cause = cause
+		close(s.done)
+	})
+}
+
+// Ended is closed when the session is over; Cause then says why.
+func (s *Session) Ended() <-chan struct{} { return s.done }
+
+// Cause is why the session is over, nil while it is not.
+func (s *Session) Cause() error {
+	select {
+	case <-s.done:
+		return s.cause
+	default:
+		return nil
+	}
+}
+
+// Replace sets the whole inventory: what is not in it is forgotten.
+func (s *Session) Replace(specs []Spec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keep := make(map[ID]bool, len(specs))
+	for _, spec := range specs {
+		keep[spec.ID] = true
+		s.upsert(spec)
+	}
+	for id := range s.renders {
+		if !keep[id] {
+			s.remove(id)
+		}
+	}
+}
+
+// Upsert sets the spec of one Render; it is owed an answer again.
+func (s *Session) Upsert(spec Spec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.upsert(spec)
+}
+
+func (s *Session) upsert(spec Spec) {
+	r, ok := s.renders[spec.ID]
+	if !ok {
+		r = &render{}
+		s.renders[spec.ID] = r
+	}
+	r.spec, r.told, r.pending = spec, nil, nil
+}
+
+// Remove forgets one Render.
+func (s *Session) Remove(id ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove(id)
+}
+
+func (s *Session) remove(id ID) {
+	r, ok := s.renders[id]
+	if !ok {
+		return
+	}
+	s.settle(r)
+	delete(s.renders, id)
+	s.signal()
+}
+
+// deliver sets the latest answer of a Render unless the cluster was told the same.
+func (s *Session) deliver(id ID, a Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.renders[id]
+	if !ok || r.spec.UID != a.UID || r.spec.Generation != a.Generation {
+		return // the spec moved on; its own reconcile answers it
+	}
+	if a.equal(r.told) || (r.told == nil && r.pending == nil && a.equal(r.inflight)) {
+		r.pending = nil
+		return
+	}
+	r.pending = &a
+	if !r.queued {
+		r.queued = true
+		s.queue = append(s.queue, id)
+	}
+	s.signal()
+}
+
+// Next returns the next frame to send, waiting for one. It ends with the context's
+// or the session's cause.
+func (s *Session) Next(ctx context.Context) (Frame, error) {
+	for {
+		if frame, ok := s.take(); ok {
+			return frame, nil
+		}
+		select {
+		case <-s.wake:
+		case <-s.done:
+			return Frame{}, s.Cause()
+		case <-ctx.Done():
+			return Frame{}, context.Cause(ctx)
+		}
+	}
+}
+
+// take removes the first Render from the queue whose answer may be sent now.
+func (s *Session) take() (Frame, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.queue[:0]
+	for i, id := range s.queue {
+		r, ok := s.renders[id]
+		if !ok || r.pending == nil {
+			if ok {
+				r.queued = false
+			}
+			continue
+		}
+		if !s.maySend(r) {
+			kept = append(kept, id)
+			continue
+		}
+		r.queued = false
+		s.queue = append(kept, s.queue[i+1:]...)
+		return s.send(id, r), true
+	}
+	s.queue = kept
+	return Frame{}, false
+}
+
+// maySend holds back a second delivery of one Render and what would go over the
+// bound, except when nothing else is under way.
+func (s *Session) maySend(r *render) bool {
+	if r.inflight != nil {
+		return false
+	}
+	return r.pending.Content == nil || s.unacked == 0 || s.unacked+r.pending.Content.Size() <= s.maxUnacked
+}
+
+// send moves the pending answer out: as a delivery, or as told at once.
+func (s *Session) send(id ID, r *render) Frame {
+	a := r.pending
+	r.pending, r.failed = nil, false
+	if a.Content == nil || bytes.Equal(a.Content.ID, r.spec.Have) {
+		r.told = a
+		return Frame{ID: id, Answer: *a}
+	}
+	s.nonce++
+	s.unacked += a.Content.Size()
+	r.inflight, r.nonce = a, s.nonce
+	return Frame{ID: id, Nonce: s.nonce, Answer: *a}
+}
+
+// Ack takes the answer to a delivery. It reports false for one that was never sent
+// or is answered already, which counts for nothing.
+func (s *Session) Ack(res Result) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.renders[res.ID]
+	if !ok || r.inflight == nil || r.nonce != res.Nonce {
+		return false
+	}
+	a := r.inflight
+	s.settle(r)
+	s.signal()
+	current := r.spec.UID == a.UID && r.spec.Generation == a.Generation
+	switch {
+	case !current || res.Code == Superseded:
+	case res.Code == Applied:
+		r.spec.Have, r.told = a.Content.ID, a
+	default:
+		r.told, r.failed = a, true
+	}
+	return true
+}
+
+// settle ends the unanswered delivery of a Render.
+func (s *Session) settle(r *render) {
+	if r.inflight != nil {
+		s.unacked -= r.inflight.Content.Size()
+		r.inflight = nil
+	}
+}
+
+func (s *Session) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Session) counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := Counts{Total: len(s.renders)}
+	for _, r := range s.renders {
+		switch {
+		case r.told == nil:
+		case r.failed || r.told.Refusal != nil:
+			c.Failed++
+		default:
+			c.Ready++
+		}
+	}
+	return c
+}

@@ -1,0 +1,171 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+)
+
+// Provider is the set of virtual clusters, one a SpokeCluster that ever had a whole
+// inventory here. It is safe for concurrent use.
+type Provider struct {
+	scheme *runtime.Scheme
+	// started is closed by Run, after run and aware are set.
+	started chan struct{}
+	run     context.Context //nolint:containedctx // the parent of every cluster's context: a cluster outlives the call that adds it
+	aware   multicluster.Aware
+
+	// mu guards clusters and indexes.
+	mu       sync.Mutex
+	clusters map[string]*engaged
+	indexes  []index
+}
+
+type engaged struct {
+	*virtualCluster
+	cancel context.CancelFunc
+}
+
+type index struct {
+	object  client.Object
+	field   string
+	extract client.IndexerFunc
+}
+
+var _ multicluster.Provider = (*Provider)(nil)
+
+// NewProvider returns a provider without clusters. The scheme must know Renders.
+func NewProvider(scheme *runtime.Scheme) *Provider {
+	return &Provider{scheme: scheme, started: make(chan struct{}), clusters: map[string]*engaged{}}
+}
+
+// Run lets clusters be engaged with a multicluster manager until the context ends.
+// It is no Start on purpose: the manager would start that on the leader only, and
+// every replica serves the spokes that are connected to it.
+func (p *Provider) Run(ctx context.Context, aware multicluster.Aware) error {
+	p.run, p.aware = ctx, aware
+	close(p.started)
+	<-ctx.Done()
+	return nil
+}
+
+// Get returns the virtual cluster of a spoke, or ErrClusterNotFound.
+func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, ok := p.clusters[name.String()]; ok {
+		return c, nil
+	}
+	return nil, multicluster.ErrClusterNotFound
+}
+
+// IndexField indexes Renders by a field in every cluster, current and future.
+func (p *Provider) IndexField(ctx context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.indexes = append(p.indexes, index{obj, field, extract})
+	for _, c := range p.clusters {
+		if err := c.cache.IndexField(ctx, obj, field, extract); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Replace sets the whole inventory of a spoke. The first one engages its virtual
+// cluster with the manager.
+func (p *Provider) Replace(ctx context.Context, name string, renders []*v1alpha1.DynamicConfigRender) error {
+	select {
+	case <-p.started:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	p.mu.Lock()
+	c, known := p.clusters[name]
+	if !known {
+		c = &engaged{virtualCluster: newVirtualCluster(name, p.scheme)}
+		p.clusters[name] = c
+	}
+	indexes := p.indexes
+	p.mu.Unlock()
+
+	c.source.replace(renders)
+	if known {
+		return nil
+	}
+	if err := p.engage(c, indexes); err != nil {
+		p.Forget(name)
+		return fmt.Errorf("engage cluster %s: %w", name, err)
+	}
+	return nil
+}
+
+// engage starts a virtual cluster and hands it to the manager. It comes after the
+// first inventory: an engage waits for the cache and would hold up all others.
+func (p *Provider) engage(c *engaged, indexes []index) error {
+	ctx, cancel := context.WithCancel(p.run)
+	p.mu.Lock()
+	c.cancel = cancel
+	p.mu.Unlock()
+	for _, ix := range indexes {
+		if err := c.cache.IndexField(ctx, ix.object, ix.field, ix.extract); err != nil {
+			return err
+		}
+	}
+	go func() { _ = c.Start(ctx) }() // ended by Forget or the manager's end; returns no error
+	if !c.cache.WaitForCacheSync(ctx) {
+		return context.Cause(ctx)
+	}
+	return p.aware.Engage(ctx, multicluster.ClusterName(c.name), c)
+}
+
+// Upsert sets one Render of a spoke.
+func (p *Provider) Upsert(name string, render *v1alpha1.DynamicConfigRender) {
+	if c := p.cluster(name); c != nil {
+		c.source.upsert(render)
+	}
+}
+
+// Remove forgets one Render of a spoke.
+func (p *Provider) Remove(name, namespace, render string) {
+	if c := p.cluster(name); c != nil {
+		c.source.remove(types.NamespacedName{Namespace: namespace, Name: render})
+	}
+}
+
+// Forget ends the virtual cluster of a spoke whose SpokeCluster is gone.
+func (p *Provider) Forget(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, ok := p.clusters[name]; ok {
+		delete(p.clusters, name)
+		if c.cancel != nil {
+			c.cancel()
+		}
+	}
+}
+
+// Names returns the spokes that have a virtual cluster.
+func (p *Provider) Names() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	names := make([]string, 0, len(p.clusters))
+	for name := range p.clusters {
+		names = append(names, name)
+	}
+	return names
+}
+
+func (p *Provider) cluster(name string) *engaged {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.clusters[name]
+}

@@ -1,0 +1,57 @@
+package identity
+
+// ErrorDomain is the domain of every ErrorInfo in a gRPC status of this product.
+const ErrorDomain = "dynamic-config.rs"
+
+// Reasons for which a hub refuses an enrolment or a session. They travel in the
+// ErrorInfo of a gRPC status and never change.
+const (
+	// ReasonRequestInvalid: the request is malformed; the message says where.
+	ReasonRequestInvalid = "RequestInvalid"
+	// ReasonNameInvalid: the claimed cluster name is not a DNS label.
+	ReasonNameInvalid = "NameInvalid"
+	// ReasonEvidenceInvalid: the evidence does not prove the claimed name. The
+	// answer is the same whether the cluster is known or not.
+	ReasonEvidenceInvalid = "EvidenceInvalid"
+	// ReasonEvidenceUnsupported: this hub does not know that kind of evidence.
+	ReasonEvidenceUnsupported = "EvidenceUnsupported"
+	// ReasonNotAccepted: a platform administrator has not accepted the cluster.
+	ReasonNotAccepted = "NotAccepted"
+	// ReasonSuspended: a platform administrator suspended the cluster.
+	ReasonSuspended = "Suspended"
+	// ReasonUnknownCluster: the certificate is good and no SpokeCluster has its
+	// name.
+	ReasonUnknownCluster = "UnknownCluster"
+	// ReasonCertificateMissing: the connection came without a client certificate.
+	ReasonCertificateMissing = "CertificateMissing"
+	// ReasonCertificateExpired: the client certificate is over or not yet begun.
+	ReasonCertificateExpired = "CertificateExpired"
+	// ReasonCertificateInvalid: the client certificate chains to no root of the
+	// hub, or its names are not those of one cluster.
+	ReasonCertificateInvalid = "CertificateInvalid"
+	// ReasonSuperseded: a newer session of the same cluster took over.
+	ReasonSuperseded = "Superseded"
+	// ReasonHeartbeatMissed: three heartbeats in a row did not come.
+	ReasonHeartbeatMissed = "HeartbeatMissed"
+	// ReasonSendBlocked: the peer did not read for 30 seconds.
+	ReasonSendBlocked = "SendBlocked"
+	// ReasonSessionAged: the session reached its age or its certificate's end.
+	ReasonSessionAged = "SessionAged"
+	// ReasonDraining: this replica stops; another serves.
+	ReasonDraining = "Draining"
+	// ReasonTooManyRenders: the inventory is larger than the hub takes.
+	ReasonTooManyRenders = "TooManyRenders"
+	// ReasonUnavailable: the hub cannot answer now; try again.
+	ReasonUnavailable = "Unavailable"
+)
+
+// Error is a typed refusal of an identity.
+type Error struct {
+	// Reason is one of the constants above.
+	Reason string
+	// Message is for people and holds no credential.
+	Message string
+}
+
+// Error is the reason and the message.
+func (e *Error) Error() string { return e.Reason + ": " + e.Message }
