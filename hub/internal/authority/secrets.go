@@ -1,0 +1,108 @@
+package authority
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+)
+
+const (
+	// CASecret holds the root: tls.crt, tls.key, and in ca.crt every root to trust.
+	CASecret = "dynamic-config-hub-ca"
+	// ContentKeySecret holds the key of content IDs.
+	ContentKeySecret = "dynamic-config-hub-content-key"
+	// CAConfigMap publishes ca.crt for people and installers. It holds no secret.
+	CAConfigMap = "dynamic-config-hub-ca"
+
+	bundleKey      = "ca.crt"
+	contentKey     = "key"
+	contentKeySize = 32
+)
+
+// Secrets are what all replicas of a hub share.
+type Secrets struct {
+	Authority  *Authority
+	ContentKey []byte
+}
+
+// Load reads the hub's Secrets, and makes those that are missing. Of two replicas
+// that do so at once one wins and both use its.
+func Load(ctx context.Context, c client.Client, namespace, trustDomain string) (*Secrets, error) {
+	ca, err := loadOrCreate(ctx, c, namespace, CASecret, corev1.SecretTypeTLS, func() (map[string][]byte, error) {
+		cert, key, err := NewRoot(time.Now())
+		return map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key, bundleKey: cert}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	a, err := New(trustDomain, ca[corev1.TLSCertKey], ca[corev1.TLSPrivateKeyKey], ca[bundleKey])
+	if err != nil {
+		return nil, fmt.Errorf("secret %s/%s: %w", namespace, CASecret, err)
+	}
+	content, err := loadOrCreate(ctx, c, namespace, ContentKeySecret, corev1.SecretTypeOpaque, func() (map[string][]byte, error) {
+		key := make([]byte, contentKeySize)
+		_, err := rand.Read(key)
+		return map[string][]byte{contentKey: key}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(content[contentKey]) < contentKeySize {
+		return nil, fmt.Errorf("secret %s/%s: key has %d bytes, needs %d", namespace, ContentKeySecret, len(content[contentKey]), contentKeySize)
+	}
+	return &Secrets{Authority: a, ContentKey: content[contentKey]}, publish(ctx, c, namespace, ca[bundleKey])
+}
+
+func loadOrCreate(ctx context.Context, c client.Client, namespace, name string, kind corev1.SecretType, make func() (map[string][]byte, error)) (map[string][]byte, error) {
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	secret := &corev1.Secret{}
+	err := c.Get(ctx, key, secret)
+	if err == nil {
+		return secret.Data, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	data, err := make()
+	if err != nil {
+		return nil, err
+	}
+	made := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{v1alpha1.LabelManagedBy: "dynamic-config-hub"}},
+		Type:       kind, Data: data,
+	}
+	if err = c.Create(ctx, made); apierrors.IsAlreadyExists(err) {
+		err = c.Get(ctx, key, secret)
+		return secret.Data, err
+	}
+	return data, err
+}
+
+// publish writes the roots to a ConfigMap, where installers find them.
+func publish(ctx context.Context, c client.Client, namespace string, bundle []byte) error {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: CAConfigMap}}
+	want := map[string]string{bundleKey: string(bundle)}
+	err := c.Get(ctx, client.ObjectKeyFromObject(cm), cm)
+	switch {
+	case apierrors.IsNotFound(err):
+		cm.Data = want
+		if err = c.Create(ctx, cm); apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	case err != nil:
+		return err
+	case cm.Data[bundleKey] == want[bundleKey]:
+		return nil
+	}
+	cm.Data = want
+	return c.Update(ctx, cm)
+}

@@ -1,0 +1,165 @@
+// Package enroll gives a spoke its client certificate: it checks the evidence, then
+// signs the key of the request for the cluster that the evidence proves.
+//
+// Evidence is a one-use join token at the first contact, or the client certificate
+// of the connection, while it holds, for a renewal. The subject and the names in
+// the request are ignored.
+package enroll
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"dynamic-config.rs/fleet/hub/internal/peer"
+	"dynamic-config.rs/fleet/internal/identity"
+	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
+)
+
+// minRSABits is what NIST SP 800-57 part 1 asks for beyond 2030, rounded to what
+// keys come in.
+const minRSABits = 3072
+
+// Signer signs the certificates of spokes.
+type Signer interface {
+	SignSpoke(public crypto.PublicKey, cluster string, now time.Time, lifetime time.Duration) (*x509.Certificate, error)
+	BundleDER() [][]byte
+}
+
+// Registry knows which clusters may enrol.
+type Registry interface {
+	RedeemJoinToken(ctx context.Context, cluster, token string) error
+	Check(ctx context.Context, cluster string) error
+}
+
+// Identifier verifies the client certificate of a connection.
+type Identifier interface {
+	Identify(ctx context.Context) (peer.Identity, error)
+}
+
+// Config is what a Service needs.
+type Config struct {
+	Signer   Signer
+	Registry Registry
+	Peers    Identifier
+	// Lifetime of a spoke's certificate.
+	Lifetime time.Duration
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Service is the EnrollmentService.
+type Service struct {
+	fleetv1.UnimplementedEnrollmentServiceServer
+	cfg Config
+}
+
+var _ fleetv1.EnrollmentServiceServer = (*Service)(nil)
+
+// New returns a Service.
+func New(cfg Config) *Service { return &Service{cfg: cfg} }
+
+// Enroll checks the evidence and signs. Its errors are statuses with an ErrorInfo.
+func (s *Service) Enroll(ctx context.Context, req *fleetv1.EnrollRequest) (*fleetv1.EnrollResponse, error) {
+	resp, err := s.enroll(ctx, req)
+	log := ctrl.LoggerFrom(ctx).WithName("enroll")
+	var refusal *identity.Error
+	switch {
+	case err == nil:
+		log.Info("Cluster enrolled", "cluster", req.GetCluster(), "notAfter", resp.notAfter)
+	case errors.As(err, &refusal):
+		log.Info("Enrolment refused", "cluster", printable(req.GetCluster()), "reason", refusal.Reason)
+	default:
+		log.Error(err, "Enrolment failed", "cluster", printable(req.GetCluster()))
+	}
+	if err != nil {
+		return nil, peer.Status(err)
+	}
+	return resp.message, nil
+}
+
+type response struct {
+	message  *fleetv1.EnrollResponse
+	notAfter time.Time
+}
+
+func (s *Service) enroll(ctx context.Context, req *fleetv1.EnrollRequest) (*response, error) {
+	if err := identity.ValidateCluster(req.GetCluster()); err != nil {
+		return nil, err
+	}
+	public, err := requestKey(req.GetCsrDer())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkEvidence(ctx, req); err != nil {
+		return nil, err
+	}
+	now := s.cfg.Now()
+	cert, err := s.cfg.Signer.SignSpoke(public, req.GetCluster(), now, s.cfg.Lifetime)
+	if err != nil {
+		return nil, err
+	}
+	// Half life, give or take a tenth, so that clusters enrolled together do not
+	// renew together.
+	renew := s.cfg.Lifetime/2 - s.cfg.Lifetime/10 + rand.N(s.cfg.Lifetime/5+1)
+	return &response{notAfter: cert.NotAfter, message: &fleetv1.EnrollResponse{
+		ChainDer:       [][]byte{cert.Raw},
+		TrustBundleDer: s.cfg.Signer.BundleDER(),
+		RenewAfter:     timestamppb.New(now.Add(renew)),
+		ServerTime:     timestamppb.New(now),
+	}}, nil
+}
+
+func (s *Service) checkEvidence(ctx context.Context, req *fleetv1.EnrollRequest) error {
+	switch evidence := req.GetEvidence().(type) {
+	case *fleetv1.EnrollRequest_JoinToken:
+		return s.cfg.Registry.RedeemJoinToken(ctx, req.GetCluster(), evidence.JoinToken.GetToken())
+	case nil:
+		id, err := s.cfg.Peers.Identify(ctx)
+		if err != nil {
+			return err
+		}
+		if id.Cluster != req.GetCluster() {
+			return &identity.Error{Reason: identity.ReasonEvidenceInvalid, Message: "the client certificate is another cluster's"}
+		}
+		return s.cfg.Registry.Check(ctx, id.Cluster)
+	default:
+		return &identity.Error{Reason: identity.ReasonEvidenceUnsupported, Message: "this hub enrols with a join token or a client certificate"}
+	}
+}
+
+// requestKey takes the key out of a PKCS #10 request, after checking that the
+// sender holds its private half.
+func requestKey(der []byte) (crypto.PublicKey, error) {
+	csr, err := x509.ParseCertificateRequest(der)
+	if err != nil || csr.CheckSignature() != nil {
+		return nil, &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "csr_der is no PKCS #10 request signed by its own key"}
+	}
+	switch key := csr.PublicKey.(type) {
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+		return key, nil
+	case *rsa.PublicKey:
+		if key.Size()*8 >= minRSABits {
+			return key, nil
+		}
+	}
+	return nil, &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "the key must be ECDSA, Ed25519 or RSA of at least 3072 bits"}
+}
+
+// printable keeps what an unproven peer claims out of the log unless it is a name.
+func printable(cluster string) string {
+	if identity.ValidateCluster(cluster) != nil {
+		return "(invalid)"
+	}
+	return cluster
+}

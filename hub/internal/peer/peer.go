@@ -1,0 +1,115 @@
+// Package peer says who is at the other end of a connection, and how a refusal is
+// told to it. It is the one place that maps errors to gRPC statuses.
+//
+// Client certificates are asked for by TLS and verified here, not there: a spoke
+// whose certificate is over gets a typed Unauthenticated and enrols again, instead
+// of a broken connection it can only guess about.
+package peer
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	grpcpeer "google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"dynamic-config.rs/fleet/internal/identity"
+)
+
+// Identity is a verified peer.
+type Identity struct {
+	// Cluster is proven by the client certificate.
+	Cluster string
+	// NotAfter is when that certificate ends.
+	NotAfter time.Time
+}
+
+// Verifier verifies client certificates.
+type Verifier struct {
+	// Roots that a certificate must chain to.
+	Roots *x509.CertPool
+	// TrustDomain of the identities.
+	TrustDomain string
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Identify verifies the client certificate of the connection under a call. Its
+// errors are *identity.Error.
+func (v *Verifier) Identify(ctx context.Context) (Identity, error) {
+	p, ok := grpcpeer.FromContext(ctx)
+	if !ok {
+		return Identity{}, &identity.Error{Reason: identity.ReasonCertificateMissing, Message: "the call has no connection"}
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return Identity{}, &identity.Error{Reason: identity.ReasonCertificateMissing, Message: "the connection came without a client certificate"}
+	}
+	return v.verify(info.State.PeerCertificates)
+}
+
+func (v *Verifier) verify(chain []*x509.Certificate) (Identity, error) {
+	leaf, now := chain[0], v.Now()
+	if now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
+		return Identity{}, &identity.Error{Reason: identity.ReasonCertificateExpired, Message: "the client certificate is over or not yet begun"}
+	}
+	intermediates := x509.NewCertPool()
+	for _, cert := range chain[1:] {
+		intermediates.AddCert(cert)
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{
+		Roots: v.Roots, Intermediates: intermediates, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}); err != nil {
+		return Identity{}, &identity.Error{Reason: identity.ReasonCertificateInvalid, Message: "the client certificate chains to no root of this hub"}
+	}
+	cluster, err := identity.ClusterOf(leaf, v.TrustDomain)
+	if err != nil {
+		return Identity{}, err
+	}
+	return Identity{Cluster: cluster, NotAfter: leaf.NotAfter}, nil
+}
+
+// codeOf says which gRPC code goes with a reason.
+var codeOf = map[string]codes.Code{
+	identity.ReasonRequestInvalid:      codes.InvalidArgument,
+	identity.ReasonNameInvalid:         codes.InvalidArgument,
+	identity.ReasonEvidenceInvalid:     codes.PermissionDenied,
+	identity.ReasonEvidenceUnsupported: codes.Unimplemented,
+	identity.ReasonNotAccepted:         codes.FailedPrecondition,
+	identity.ReasonSuspended:           codes.FailedPrecondition,
+	identity.ReasonUnknownCluster:      codes.PermissionDenied,
+	identity.ReasonCertificateMissing:  codes.Unauthenticated,
+	identity.ReasonCertificateExpired:  codes.Unauthenticated,
+	identity.ReasonCertificateInvalid:  codes.Unauthenticated,
+	identity.ReasonSuperseded:          codes.Aborted,
+	identity.ReasonHeartbeatMissed:     codes.DeadlineExceeded,
+	identity.ReasonSendBlocked:         codes.DeadlineExceeded,
+	identity.ReasonSessionAged:         codes.Aborted,
+	identity.ReasonDraining:            codes.Unavailable,
+	identity.ReasonTooManyRenders:      codes.ResourceExhausted,
+	identity.ReasonUnavailable:         codes.Unavailable,
+}
+
+// Status makes the gRPC status of an error: code and ErrorInfo for an
+// *identity.Error, a bare Unavailable for anything else, whose text stays here.
+func Status(err error) error {
+	if err == nil {
+		return nil
+	}
+	var refusal *identity.Error
+	if !errors.As(err, &refusal) {
+		refusal = &identity.Error{Reason: identity.ReasonUnavailable, Message: "the hub cannot answer now"}
+	}
+	st, detailErr := status.New(codeOf[refusal.Reason], refusal.Message).
+		WithDetails(&errdetails.ErrorInfo{Reason: refusal.Reason, Domain: identity.ErrorDomain})
+	if detailErr != nil {
+		return status.Error(codes.Internal, refusal.Reason)
+	}
+	return st.Err()
+}

@@ -1,0 +1,179 @@
+// Package registry is what the hub's SpokeCluster objects say of a cluster, and
+// what is recorded there: the join token that was used, and the session. It is the
+// only writer of their status.
+//
+// Reads that decide about access are live, not from a cache: what an administrator
+// changed a moment ago counts.
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/internal/identity"
+)
+
+// Registry reads and writes SpokeClusters.
+type Registry struct {
+	// Reader reads live.
+	Reader client.Reader
+	// Status writes the status subresource.
+	Status client.SubResourceWriter
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Admitted says whether a cluster may enrol and hold a session: nil, or an
+// *identity.Error.
+func Admitted(c *v1alpha1.SpokeCluster) error {
+	switch {
+	case !c.DeletionTimestamp.IsZero():
+		return &identity.Error{Reason: identity.ReasonUnknownCluster, Message: "the cluster is being removed"}
+	case !c.Spec.Accepted:
+		return &identity.Error{Reason: identity.ReasonNotAccepted, Message: "the cluster waits for a platform administrator to set spec.accepted"}
+	case c.Spec.Suspend:
+		return &identity.Error{Reason: identity.ReasonSuspended, Message: "a platform administrator suspended the cluster"}
+	}
+	return nil
+}
+
+// Check reads a cluster and says whether it may hold a session.
+func (r *Registry) Check(ctx context.Context, cluster string) error {
+	c, err := r.get(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	return Admitted(c)
+}
+
+// RedeemJoinToken uses a cluster's join token up. The token is checked before
+// anything is told about the cluster, and a cluster that is not admitted keeps it.
+func (r *Registry) RedeemJoinToken(ctx context.Context, cluster, token string) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		c, err := r.get(ctx, cluster)
+		if err != nil {
+			return evidenceInvalid(err)
+		}
+		stored := c.Spec.JoinToken
+		switch {
+		case stored == nil || !identity.JoinTokenMatches(token, stored.SHA256):
+			return evidenceInvalid(nil)
+		case !r.Now().Before(stored.ExpiresAt.Time):
+			return evidenceInvalid(nil)
+		case c.Status.RedeemedJoinToken == stored.SHA256:
+			return evidenceInvalid(nil)
+		}
+		if err := Admitted(c); err != nil {
+			return err
+		}
+		c.Status.RedeemedJoinToken = stored.SHA256
+		return r.Status.Update(ctx, c) // a conflict means somebody else may have used it: look again
+	})
+}
+
+// evidenceInvalid is one answer for every wrong token, so that names cannot be
+// probed. An error that is no refusal is passed on.
+func evidenceInvalid(err error) error {
+	if err != nil && !isRefusal(err) {
+		return err
+	}
+	return &identity.Error{Reason: identity.ReasonEvidenceInvalid, Message: "the join token is not valid for this cluster, is used, or is over"}
+}
+
+// OpenSession records a session of an admitted cluster and returns its epoch. Of
+// two that open at once each gets its own epoch.
+func (r *Registry) OpenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (int64, error) {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		c, err := r.get(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		if err := Admitted(c); err != nil {
+			return err
+		}
+		s.Epoch = 1
+		if c.Status.Session != nil {
+			s.Epoch = c.Status.Session.Epoch + 1
+		}
+		now := metav1.NewTime(r.Now())
+		s.ConnectedAt = &now
+		c.Status.Session = &s
+		r.setConnected(c, metav1.ConditionTrue, v1alpha1.ReasonConnected, "an agent holds a session")
+		return r.Status.Update(ctx, c)
+	})
+	return s.Epoch, err
+}
+
+// CloseSession records that the session of an epoch is over, unless a newer one was
+// opened meanwhile.
+func (r *Registry) CloseSession(ctx context.Context, cluster string, epoch int64) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		c, err := r.get(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		if c.Status.Session == nil || c.Status.Session.Epoch != epoch {
+			return nil
+		}
+		r.setConnected(c, metav1.ConditionFalse, v1alpha1.ReasonDisconnected, "no agent holds a session")
+		return r.Status.Update(ctx, c)
+	})
+	if isRefusal(err) {
+		return nil // the cluster was removed
+	}
+	return err
+}
+
+// Counts records how many Renders a cluster has, by state. Equal counts write
+// nothing.
+func (r *Registry) Counts(ctx context.Context, cluster string, counts v1alpha1.RenderCounts) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		c, err := r.get(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		if c.Status.Renders != nil && *c.Status.Renders == counts {
+			return nil
+		}
+		c.Status.Renders = &counts
+		return r.Status.Update(ctx, c)
+	})
+}
+
+// setConnected sets Connected and, with it, Ready.
+func (r *Registry) setConnected(c *v1alpha1.SpokeCluster, status metav1.ConditionStatus, reason, message string) {
+	c.Status.ObservedGeneration = c.Generation
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionConnected} {
+		apimeta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: c.Generation,
+		})
+	}
+}
+
+// get reads a cluster; a missing one is an *identity.Error.
+func (r *Registry) get(ctx context.Context, cluster string) (*v1alpha1.SpokeCluster, error) {
+	c := &v1alpha1.SpokeCluster{}
+	err := r.Reader.Get(ctx, client.ObjectKey{Name: cluster}, c)
+	if apierrors.IsNotFound(err) {
+		return nil, &identity.Error{Reason: identity.ReasonUnknownCluster, Message: "no SpokeCluster has this name"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read SpokeCluster %s: %w", cluster, err)
+	}
+	return c, nil
+}
+
+// isRefusal tells a verdict about a cluster from a failure to reach one.
+func isRefusal(err error) bool {
+	var refusal *identity.Error
+	return errors.As(err, &refusal)
+}

@@ -1,0 +1,230 @@
+package syncserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/internal/identity"
+	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
+)
+
+var (
+	errDraining  = &identity.Error{Reason: identity.ReasonDraining, Message: "this replica of the hub stops"}
+	errBusy      = &identity.Error{Reason: identity.ReasonUnavailable, Message: "too many spokes connect at once"}
+	errNoHello   = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "the first frame must be a hello"}
+	errSilent    = &identity.Error{Reason: identity.ReasonHeartbeatMissed, Message: "nothing came for three heartbeats"}
+	errBlocked   = &identity.Error{Reason: identity.ReasonSendBlocked, Message: "nothing was read for 30 seconds"}
+	errAged      = &identity.Error{Reason: identity.ReasonSessionAged, Message: "the session or its certificate is over"}
+	errTwin      = &identity.Error{Reason: identity.ReasonSuperseded, Message: "a newer session of the same cluster took over"}
+	errTooMany   = &identity.Error{Reason: identity.ReasonTooManyRenders, Message: "the inventory has more Renders than this hub takes"}
+	errMalformed = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "a page of another inventory than the current one"}
+)
+
+// conn is one session's stream.
+type conn struct {
+	server  *Server
+	stream  fleetv1.SyncService_SessionServer
+	cluster string
+	session *fleet.Session
+	// notAfter is when the session ends whatever happens.
+	notAfter time.Time
+
+	frames   chan *fleetv1.SessionRequest
+	received chan error // the receiver's end
+	sent     chan error // the sender's end
+	drains   chan *fleetv1.Drain
+	// sendingSince is when the send under way began, in Unix nanoseconds; 0 when
+	// none is.
+	sendingSince atomic.Int64
+
+	inventory inventory
+}
+
+func newConn(s *Server, stream fleetv1.SyncService_SessionServer, cluster string) *conn {
+	return &conn{
+		server: s, stream: stream, cluster: cluster,
+		frames: make(chan *fleetv1.SessionRequest), received: make(chan error, 1),
+		sent: make(chan error, 1), drains: make(chan *fleetv1.Drain, 1),
+		inventory: inventory{max: s.cfg.MaxRenders},
+	}
+}
+
+// receive hands frames to the handler until the stream ends.
+func (c *conn) receive(ctx context.Context) {
+	for {
+		frame, err := c.stream.Recv()
+		if err != nil {
+			c.received <- err
+			return
+		}
+		select {
+		case c.frames <- frame:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hello waits for the first frame.
+func (c *conn) hello(ctx context.Context) (*fleetv1.Hello, error) {
+	timeout := time.NewTimer(helloTimeout)
+	defer timeout.Stop()
+	select {
+	case frame := <-c.frames:
+		if hello := frame.GetHello(); hello != nil {
+			return hello, nil
+		}
+		return nil, errNoHello
+	case err := <-c.received:
+		return nil, endOf(err)
+	case <-timeout.C:
+		return nil, errNoHello
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// run is the handler's loop: it returns nil when the spoke closed the stream.
+func (c *conn) run(ctx context.Context, epoch int64) error {
+	if err := c.send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Welcome{Welcome: c.welcome(epoch)}}); err != nil {
+		return err
+	}
+	go c.sendAll(ctx)
+
+	heartbeat := c.server.cfg.Heartbeat
+	watchdog := time.NewTicker(heartbeat)
+	defer watchdog.Stop()
+	life := time.Until(c.notAfter)
+	drainAge := time.NewTimer(life - ageLead(life))
+	defer drainAge.Stop()
+	end := time.NewTimer(life)
+	defer end.Stop()
+	draining := c.server.draining
+	seen := time.Now()
+
+	for {
+		select {
+		case frame := <-c.frames:
+			seen = time.Now()
+			if err := c.handle(ctx, frame); err != nil {
+				return err
+			}
+		case err := <-c.received:
+			return endOf(err)
+		case err := <-c.sent:
+			return err
+		case <-c.session.Ended():
+			return causeOf(c.session)
+		case <-watchdog.C:
+			if err := c.watch(seen, heartbeat); err != nil {
+				return err
+			}
+		case <-drainAge.C:
+			c.drain(fleetv1.Drain_REASON_AGE, ageLead(life)/2)
+		case <-draining:
+			draining = nil
+			c.drain(fleetv1.Drain_REASON_SHUTDOWN, c.server.drainWindow)
+		case <-end.C:
+			return errAged
+		}
+	}
+}
+
+// ageLead is how long before a session's end its spoke is told to open the next: 20
+// seconds, or a quarter of a shorter life.
+func ageLead(life time.Duration) time.Duration { return min(20*time.Second, life/4) }
+
+func (c *conn) drain(reason fleetv1.Drain_Reason, window time.Duration) {
+	select {
+	case c.drains <- &fleetv1.Drain{Reason: reason, Window: durationpb.New(window)}:
+	default: // the spoke was told already
+	}
+}
+
+// watch ends the session of a peer that is silent or does not read.
+func (c *conn) watch(seen time.Time, heartbeat time.Duration) error {
+	if time.Since(seen) > missedHeartbeats*heartbeat {
+		return errSilent
+	}
+	if since := c.sendingSince.Load(); since != 0 && time.Since(time.Unix(0, since)) > sendTimeout {
+		return errBlocked
+	}
+	return nil
+}
+
+func (c *conn) welcome(epoch int64) *fleetv1.Welcome {
+	return &fleetv1.Welcome{
+		ProtocolVersion: ProtocolVersion, Hub: c.server.cfg.Hub, Epoch: epoch,
+		ServerTime: timestamppb.Now(), HeartbeatInterval: durationpb.New(c.server.cfg.Heartbeat),
+		SessionNotAfter: timestamppb.New(c.notAfter), TrustBundleDer: c.server.cfg.Bundle(),
+	}
+}
+
+// sendAll is the one sender: answers, heartbeats and drains.
+func (c *conn) sendAll(ctx context.Context) {
+	answers := make(chan *fleetv1.SessionResponse)
+	go c.takeAnswers(ctx, answers)
+	beat := time.NewTicker(c.server.cfg.Heartbeat)
+	defer beat.Stop()
+	for seq := uint64(1); ; {
+		var frame *fleetv1.SessionResponse
+		select {
+		case frame = <-answers:
+		case drain := <-c.drains:
+			frame = &fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Drain{Drain: drain}}
+		case <-beat.C:
+			frame = &fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Heartbeat{Heartbeat: &fleetv1.Heartbeat{Seq: seq}}}
+			seq++
+		case <-ctx.Done():
+			return
+		}
+		if err := c.send(frame); err != nil {
+			c.sent <- err
+			return
+		}
+	}
+}
+
+// takeAnswers moves answers from the outbox to the sender, one at a time.
+func (c *conn) takeAnswers(ctx context.Context, answers chan<- *fleetv1.SessionResponse) {
+	for {
+		frame, err := c.session.Next(ctx)
+		if err != nil {
+			return // the session is over; the handler sees it
+		}
+		select {
+		case answers <- answerFrame(frame):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *conn) send(frame *fleetv1.SessionResponse) error {
+	c.sendingSince.Store(time.Now().UnixNano())
+	defer c.sendingSince.Store(0)
+	return c.stream.Send(frame)
+}
+
+// endOf makes the end of a stream by its client no error.
+func endOf(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// causeOf says why the fleet ended a session.
+func causeOf(s *fleet.Session) error {
+	if errors.Is(s.Cause(), fleet.ErrSuperseded) {
+		return errTwin
+	}
+	return s.Cause()
+}

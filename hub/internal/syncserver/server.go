@@ -1,0 +1,202 @@
+package syncserver
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/hub/internal/peer"
+	"dynamic-config.rs/fleet/internal/identity"
+	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
+)
+
+const (
+	// ProtocolVersion is what this hub speaks.
+	ProtocolVersion = 1
+	// DefaultHeartbeat is how often each side says that it is there.
+	DefaultHeartbeat = 10 * time.Second
+	// missedHeartbeats end a session.
+	missedHeartbeats = 3
+	// sendTimeout cuts a peer that does not read.
+	sendTimeout = 30 * time.Second
+	// helloTimeout is how long a new stream may be silent.
+	helloTimeout = 10 * time.Second
+	// DefaultMaxAge is how long a session lives, give or take a fifth: long enough
+	// that reconnecting costs little, short enough that spokes spread over replicas.
+	DefaultMaxAge = 30 * time.Minute
+	// DefaultMaxRenders bounds one cluster's inventory.
+	DefaultMaxRenders = 20_000
+	// sessionsPerSecond and sessionsBurst admit a thousand reconnecting spokes within
+	// 20 s and keep the API server's share of it (one write each) bounded.
+	sessionsPerSecond, sessionsBurst = 50, 100
+	// closeTimeout bounds the write that records the end of a session.
+	closeTimeout = 5 * time.Second
+)
+
+// Mirror takes the inventories of spokes.
+type Mirror interface {
+	Replace(ctx context.Context, cluster string, renders []*v1alpha1.DynamicConfigRender) error
+	Upsert(cluster string, render *v1alpha1.DynamicConfigRender)
+	Remove(cluster, namespace, name string)
+}
+
+// Registry admits clusters and records their sessions.
+type Registry interface {
+	OpenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (epoch int64, err error)
+	CloseSession(ctx context.Context, cluster string, epoch int64) error
+}
+
+// Identifier verifies the client certificate of a stream.
+type Identifier interface {
+	Identify(ctx context.Context) (peer.Identity, error)
+}
+
+// Config is what a Server needs. Durations and bounds of 0 mean the defaults.
+type Config struct {
+	Fleet    *fleet.Fleet
+	Mirror   Mirror
+	Registry Registry
+	Peers    Identifier
+	// Bundle is every root that a spoke should accept of a hub.
+	Bundle func() [][]byte
+	// Hub names this replica, for people.
+	Hub string
+
+	Heartbeat  time.Duration
+	MaxAge     time.Duration
+	MaxRenders int
+}
+
+// Server is the SyncService.
+type Server struct {
+	fleetv1.UnimplementedSyncServiceServer
+	cfg   Config
+	admit *rate.Limiter
+
+	// draining is closed by Drain; drainWindow is set before.
+	draining    chan struct{}
+	drainOnce   sync.Once
+	drainWindow time.Duration
+
+	ignored atomic.Int64
+}
+
+var _ fleetv1.SyncServiceServer = (*Server)(nil)
+
+// New returns a Server.
+func New(cfg Config) *Server {
+	if cfg.Heartbeat == 0 {
+		cfg.Heartbeat = DefaultHeartbeat
+	}
+	if cfg.MaxAge == 0 {
+		cfg.MaxAge = DefaultMaxAge
+	}
+	if cfg.MaxRenders == 0 {
+		cfg.MaxRenders = DefaultMaxRenders
+	}
+	return &Server{cfg: cfg, admit: rate.NewLimiter(sessionsPerSecond, sessionsBurst), draining: make(chan struct{})}
+}
+
+// Drain asks every spoke to open its next session elsewhere at a random point of
+// the window, and refuses new sessions from now on.
+func (s *Server) Drain(window time.Duration) {
+	s.drainOnce.Do(func() {
+		s.drainWindow = window
+		close(s.draining)
+	})
+}
+
+// Ignored is the number of frames that this hub did not know or could not use.
+func (s *Server) Ignored() int64 { return s.ignored.Load() }
+
+// Session serves one stream until it is over. Its errors are statuses with an
+// ErrorInfo.
+func (s *Server) Session(stream fleetv1.SyncService_SessionServer) error {
+	ctx := stream.Context()
+	id, err := s.cfg.Peers.Identify(ctx)
+	if err != nil {
+		logEnd(ctx, "", err)
+		return peer.Status(err)
+	}
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithName("session").WithValues("cluster", id.Cluster))
+	err = s.serve(ctx, stream, id)
+	logEnd(ctx, id.Cluster, err)
+	return peer.Status(err)
+}
+
+func (s *Server) serve(ctx context.Context, stream fleetv1.SyncService_SessionServer, id peer.Identity) error {
+	if s.isDraining() {
+		return errDraining
+	}
+	if err := s.admit.Wait(ctx); err != nil {
+		return errBusy
+	}
+	c := newConn(s, stream, id.Cluster)
+	go c.receive(ctx)
+	hello, err := c.hello(ctx)
+	if err != nil {
+		return err
+	}
+	epoch, err := s.cfg.Registry.OpenSession(ctx, id.Cluster, v1alpha1.SpokeSession{Hub: s.cfg.Hub, AgentVersion: hello.GetAgent().GetVersion()})
+	if err != nil {
+		return err
+	}
+	c.session = s.cfg.Fleet.Connect(id.Cluster)
+	defer s.close(ctx, c, epoch)
+	c.notAfter = s.notAfter(id)
+	return c.run(ctx, epoch)
+}
+
+// close forgets the session here and in the registry, also when the stream's
+// context is over, as it mostly is.
+func (s *Server) close(ctx context.Context, c *conn, epoch int64) {
+	s.cfg.Fleet.Detach(c.session)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := s.cfg.Registry.CloseSession(ctx, c.cluster, epoch); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Recording the end of a session failed")
+	}
+}
+
+// notAfter is the earlier of the certificate's end and the session's age, which is
+// spread so that sessions opened together do not end together.
+func (s *Server) notAfter(id peer.Identity) time.Time {
+	age := s.cfg.MaxAge - s.cfg.MaxAge/5 + rand.N(s.cfg.MaxAge*2/5+1)
+	if aged := time.Now().Add(age); aged.Before(id.NotAfter) {
+		return aged
+	}
+	return id.NotAfter
+}
+
+func (s *Server) isDraining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// logEnd says why a session is over: at V(0), since it is a change of state.
+func logEnd(ctx context.Context, cluster string, err error) {
+	log := ctrl.LoggerFrom(ctx)
+	var refusal *identity.Error
+	switch {
+	case err == nil:
+		log.Info("Session closed by the spoke")
+	case errors.As(err, &refusal):
+		log.Info("Session ended", "reason", refusal.Reason)
+	case ctx.Err() != nil:
+		log.Info("Session lost")
+	default:
+		log.Error(err, "Session failed", "known", cluster != "")
+	}
+}
