@@ -173,7 +173,7 @@ func residentMiB(t *testing.T, pid int) int {
 
 func TestApplyDir_NamespacesFirst(t *testing.T) {
 	g := gomega.NewWithT(t)
-	cluster := testenv.ControlPlane(t, func(o *testenv.Options) { o.NoControllers = true })
+	cluster := testenv.ControlPlane(t, testenv.WithoutControllers)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"a.yaml":             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: team}\n---\n# nothing\n",

@@ -3,8 +3,9 @@ package testenv
 import (
 	"context"
 	"fmt"
-	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -26,24 +27,44 @@ func installCRDs(ctx context.Context, config *rest.Config, c client.Client) erro
 			return fmt.Errorf("create %s: %w", crd.Name, err)
 		}
 	}
-	names, err := discovery.NewDiscoveryClientForConfig(config)
+	api, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return err
 	}
-	return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
-		served, err := names.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
-		if err != nil {
-			return false, nil //nolint:nilerr // not there yet: the context bounds the wait
-		}
-		kinds := map[string]bool{}
-		for _, resource := range served.APIResources {
-			kinds[resource.Name] = true
-		}
-		for _, crd := range all {
-			if !kinds[crd.Spec.Names.Plural] {
-				return false, nil
-			}
-		}
-		return true, nil
+	var last error
+	err = wait.PollUntilContextCancel(ctx, probeEvery, true, func(ctx context.Context) (bool, error) {
+		last = served(ctx, api, all)
+		return last == nil, nil
 	})
+	if err != nil {
+		return fmt.Errorf("%w; the API server last answered: %w", err, last)
+	}
+	return nil
+}
+
+// served says whether every kind is discovered and can be listed.
+func served(ctx context.Context, api *discovery.DiscoveryClient, all []*apiextensionsv1.CustomResourceDefinition) error {
+	group := v1alpha1.GroupVersion
+	list := &metav1.APIResourceList{}
+	base := []string{"apis", group.Group, group.Version}
+	if err := api.RESTClient().Get().AbsPath(base...).MaxRetries(0).Do(ctx).Into(list); err != nil {
+		return err
+	}
+	discovered := map[string]bool{}
+	for _, resource := range list.APIResources {
+		discovered[resource.Name] = true
+	}
+	for _, crd := range all {
+		name := crd.Spec.Names.Plural
+		if !discovered[name] {
+			return fmt.Errorf("%s is not discovered yet", name)
+		}
+		// The first request for a kind fills its cache and is refused with 429
+		// meanwhile: better here than in a test.
+		err := api.RESTClient().Get().AbsPath(append(base, name)...).MaxRetries(0).Do(ctx).Error()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -31,6 +31,9 @@ func ControlPlanes(tb testing.TB, n int) []*Cluster {
 	return all
 }
 
+// WithoutControllers leaves kube-controller-manager out.
+func WithoutControllers(o *Options) { o.NoControllers = true }
+
 // Consul starts a Consul server that stops when the test ends.
 func Consul(tb testing.TB, configure ...func(*ConsulOptions)) *ConsulServer {
 	tb.Helper()
@@ -70,9 +73,13 @@ func started[S interface{ Stop() error }](tb testing.TB, server S, err error) S 
 // Main is the body of a TestMain: it starts one control plane for all tests of
 // a package, gives it to use, runs the tests and stops it. Tests that share it
 // keep apart by namespace.
-func Main(m *testing.M, use func(*Cluster)) {
+func Main(m *testing.M, use func(*Cluster), configure ...func(*Options)) {
+	var options Options
+	for _, f := range configure {
+		f(&options)
+	}
 	// A TestMain is a main: there is no context above it.
-	cluster, err := Start(context.Background(), Options{})
+	cluster, err := Start(context.Background(), options)
 	if err != nil {
 		// To return would count as success.
 		log.Fatalf("testenv: %v", err)
