@@ -2,6 +2,7 @@ package v1alpha1_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -78,7 +79,7 @@ func common() map[string]verdict {
 
 func TestDynamicConfigClass(t *testing.T) {
 	cases := common()
-	for name, v := range map[string]verdict{
+	maps.Copy(cases, map[string]verdict{
 		"kubernetes needs neither endpoint nor namespace": {spec: "{source: kubernetes}"},
 		"a token Secret of its own namespace is accepted": {spec: consul("tokenSecret: {name: a, key: b}")},
 		"a token Secret of another namespace is refused":  {consul("tokenSecret: {name: a, namespace: b}"), `unknown field "spec.tokenSecret.namespace"`},
@@ -86,15 +87,13 @@ func TestDynamicConfigClass(t *testing.T) {
 		"namespaces are refused":                          {consul("namespaces: [a]"), `unknown field "spec.namespaces"`},
 		"another namespace to read in is refused":         {"{source: kubernetes, kubernetes: {namespace: a}}", `unknown field "spec.kubernetes"`},
 		"an empty name of a token Secret is refused":      {consul("tokenSecret: {name: ''}"), "spec.tokenSecret.name"},
-	} {
-		cases[name] = v
-	}
+	})
 	checkVerdicts(t, "DynamicConfigClass", cases)
 }
 
 func TestClusterDynamicConfigClass(t *testing.T) {
 	cases := common()
-	for name, v := range map[string]verdict{
+	maps.Copy(cases, map[string]verdict{
 		"kubernetes with a namespace is accepted":           {spec: "{source: kubernetes, kubernetes: {namespace: platform}}"},
 		"kubernetes without options is refused":             {"{source: kubernetes}", saysNamespaceNeeded},
 		"kubernetes with empty options is refused":          {"{source: kubernetes, kubernetes: {}}", "spec.kubernetes.namespace: Required value"},
@@ -112,9 +111,6 @@ func TestClusterDynamicConfigClass(t *testing.T) {
 		"a CA with its namespace is accepted":               {spec: consul("tls: {caSecret: {name: a, namespace: b, key: c}}")},
 		"a CA without a namespace is refused":               {consul("tls: {caSecret: {name: a}}"), "spec.tls.caSecret.namespace: Required value"},
 		"a token Secret with an empty namespace is refused": {consul("tokenSecret: {name: a, namespace: ''}"), "spec.tokenSecret.namespace"},
-	} {
-		cases[name] = v
-	}
-	// A token Secret without a name is also one without a namespace here.
+	})
 	checkVerdicts(t, "ClusterDynamicConfigClass", cases)
 }

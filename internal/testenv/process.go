@@ -38,6 +38,7 @@ func startProcess(ctx context.Context, dir, name string, args ...string) (*proce
 		return nil, err
 	}
 	// The caller's context bounds the start, not the server's life.
+	//nolint:gosec // G204: path is a binary of testbin
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	cmd.SysProcAttr = dieWithParent()

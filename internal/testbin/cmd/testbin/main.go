@@ -17,8 +17,9 @@ func main() {
 	modules := flag.String("modules", "tools/testbin", "folder that holds a module for each server")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *modules, flag.Args()); err != nil {
+	err := run(ctx, *modules, flag.Args())
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "testbin:", err)
 		os.Exit(1)
 	}
