@@ -1,0 +1,153 @@
+// Package kustomize_test applies the plain manifests to a real API server and
+// asks it what each ServiceAccount may do then.
+package kustomize_test
+
+import (
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"dynamic-config.rs/fleet/internal/testbin"
+	"dynamic-config.rs/fleet/internal/testenv"
+)
+
+const (
+	own   = "dynamic-config-system"
+	group = "dynamic-config.rs"
+)
+
+var cluster *testenv.Cluster
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, func(c *testenv.Cluster) { cluster = c }, testenv.WithoutControllers)
+}
+
+// access is one question to the authorizer.
+type access struct {
+	verb, group, resource, subresource, namespace, name string
+	allowed                                             bool
+}
+
+func TestHub(t *testing.T) {
+	apply(t, "hub")
+	check(t, "dynamic-config-hub", map[string]access{
+		"watches classes in every namespace":       {"watch", group, "dynamicconfigclasses", "", "", "", true},
+		"watches cluster classes":                  {"watch", group, "clusterdynamicconfigclasses", "", "", "", true},
+		"watches SpokeClusters":                    {"watch", group, "spokeclusters", "", "", "", true},
+		"writes a class's status":                  {"patch", group, "dynamicconfigclasses", "status", "team-a", "c", true},
+		"writes a cluster class's status":          {"update", group, "clusterdynamicconfigclasses", "status", "", "c", true},
+		"writes a SpokeCluster's status":           {"update", group, "spokeclusters", "status", "", "s", true},
+		"does not write a class's spec":            {"update", group, "dynamicconfigclasses", "", "team-a", "c", false},
+		"does not accept a SpokeCluster itself":    {"patch", group, "spokeclusters", "", "", "s", false},
+		"does not make a SpokeCluster":             {"create", group, "spokeclusters", "", "", "", false},
+		"does not delete a SpokeCluster":           {"delete", group, "spokeclusters", "", "", "s", false},
+		"reads credentials":                        {"get", "", "secrets", "", "platform", "vault-token", true},
+		"watches documents in ConfigMaps":          {"watch", "", "configmaps", "", "platform", "", true},
+		"does not write others' Secrets":           {"update", "", "secrets", "", "platform", "vault-token", false},
+		"does not make Secrets elsewhere":          {"create", "", "secrets", "", "platform", "", false},
+		"does not write ConfigMaps":                {"update", "", "configmaps", "", "platform", "a", false},
+		"keeps its CA in its own namespace":        {"create", "", "secrets", "", own, "", true},
+		"rotates its CA":                           {"update", "", "secrets", "", own, "ca", true},
+		"does not delete its CA":                   {"delete", "", "secrets", "", own, "ca", false},
+		"elects a leader in its own namespace":     {"update", "coordination.k8s.io", "leases", "", own, "hub", true},
+		"does not touch the cluster's own leases":  {"update", "coordination.k8s.io", "leases", "", "kube-system", "x", false},
+		"reports events":                           {"create", "events.k8s.io", "events", "", "team-a", "", true},
+		"requests no tokens":                       {"create", "", "serviceaccounts", "token", own, "dynamic-config-hub", false},
+		"does not read Renders of its own cluster": {"list", group, "dynamicconfigrenders", "", "", "", false},
+		"does not give itself more":                {"update", rbacv1.GroupName, "clusterroles", "", "", "dynamic-config-hub", false},
+	})
+}
+
+func TestSpoke(t *testing.T) {
+	apply(t, "spoke")
+	check(t, "dynamic-config-spoke", map[string]access{
+		"watches Renders":                        {"watch", group, "dynamicconfigrenders", "", "", "", true},
+		"writes a Render's status":               {"patch", group, "dynamicconfigrenders", "status", "team-a", "r", true},
+		"does not write a Render's spec":         {"update", group, "dynamicconfigrenders", "", "team-a", "r", false},
+		"does not delete a Render":               {"delete", group, "dynamicconfigrenders", "", "team-a", "r", false},
+		"does not read classes":                  {"list", group, "dynamicconfigclasses", "", "", "", false},
+		"does not read SpokeClusters":            {"list", group, "spokeclusters", "", "", "", false},
+		"makes a target Secret":                  {"create", "", "secrets", "", "team-a", "", true},
+		"applies a target ConfigMap":             {"patch", "", "configmaps", "", "team-a", "a", true},
+		"deletes a target":                       {"delete", "", "secrets", "", "team-a", "a", true},
+		"watches targets":                        {"watch", "", "secrets", "", "", "", true},
+		"replaces no target":                     {"update", "", "secrets", "", "team-a", "a", false},
+		"never deletes targets by the lot":       {"deletecollection", "", "secrets", "", "team-a", "", false},
+		"keeps its identity":                     {"update", "", "secrets", "", own, "dynamic-config-spoke-identity", true},
+		"replaces no other Secret of its own":    {"update", "", "secrets", "", own, "other", false},
+		"requests a token for itself":            {"create", "", "serviceaccounts", "token", own, "dynamic-config-spoke", true},
+		"requests no token for another":          {"create", "", "serviceaccounts", "token", own, "default", false},
+		"requests no token in another namespace": {"create", "", "serviceaccounts", "token", "team-a", "dynamic-config-spoke", false},
+		"reports events":                         {"create", "events.k8s.io", "events", "", "team-a", "", true},
+		"reads no Pods":                          {"list", "", "pods", "", "team-a", "", false},
+		"does not give itself more":              {"update", rbacv1.GroupName, "clusterroles", "", "", "dynamic-config-spoke", false},
+	})
+}
+
+// TestNoWildcards reads what was applied: a star would pass every case above
+// that allows.
+func TestNoWildcards(t *testing.T) {
+	apply(t, "hub")
+	apply(t, "spoke")
+	for _, name := range []string{"dynamic-config-hub", "dynamic-config-spoke"} {
+		role := &rbacv1.ClusterRole{}
+		if err := cluster.Client.Get(t.Context(), client.ObjectKey{Name: name}, role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, words := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
+				if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "*") }) {
+					t.Errorf("%s: %v", name, rule)
+				}
+			}
+		}
+	}
+}
+
+// apply does what the docs tell a user to do.
+func apply(t *testing.T, side string) {
+	t.Helper()
+	kubectl, err := testbin.Path("kubectl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), kubectl, "--kubeconfig", cluster.Kubeconfig,
+		"apply", "--server-side", "--kustomize", side)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+}
+
+// check asks the API server for each case what the ServiceAccount may do.
+func check(t *testing.T, account string, cases map[string]access) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			c := cases[name]
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User:   "system:serviceaccount:" + own + ":" + account,
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + own, "system:authenticated"},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: c.verb, Group: c.group, Resource: c.resource, Subresource: c.subresource,
+					Namespace: c.namespace, Name: c.name,
+				},
+			}}
+			// The authorizer reads roles from a watch, which lags behind the apply.
+			allowed := func() bool {
+				answer := review.DeepCopy()
+				if err := cluster.Client.Create(t.Context(), answer); err != nil {
+					t.Fatal(err)
+				}
+				return answer.Status.Allowed
+			}
+			gomega.NewWithT(t).Eventually(allowed, "20s").Should(gomega.Equal(c.allowed))
+		})
+	}
+}

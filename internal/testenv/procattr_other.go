@@ -1,0 +1,9 @@
+//go:build !linux
+
+package testenv
+
+import "syscall"
+
+// dieWithParent is nothing where the kernel has no such thing: there a server
+// is stopped by Stop alone.
+func dieWithParent() *syscall.SysProcAttr { return nil }
