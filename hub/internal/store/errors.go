@@ -9,7 +9,8 @@ import (
 
 // Error is why a store did not give a document.
 type Error struct {
-	// Reason is a reason of the Fetched condition, or KeyInvalid.
+	// Reason is a reason of the Fetched condition; KeyInvalid where the store knows
+	// no such form of key; ClassInvalid where opening finds the class unusable.
 	Reason string
 	// Op is what was being done: open, fetch or watch.
 	Op string
