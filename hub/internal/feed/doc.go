@@ -1,0 +1,21 @@
+// Package feed fetches every document once for the whole fleet.
+//
+// A [Source] is a class with one credential; a feed is one document of one
+// source. However many Renders, in however many clusters, subscribe to a
+// document, one goroutine follows it and wakes them when a newer version or
+// another error arrives. They then read the [Snapshot] by subscribing again, which
+// changes nothing when nothing changed.
+//
+// A store that can be watched is watched; another is polled at the shortest
+// interval of the subscribers, at a phase of its own. A failing document is
+// tried again after its interval at the earliest, and ever more rarely. A
+// source's rate, its number of requests at once and a store's Retry-After hold for
+// all of its documents together; one source never waits for another.
+//
+// The last good document is kept while fetching fails. Nothing is kept of a
+// document that nobody subscribes to, and nothing is carried from one revision of
+// a source to the next: what an old credential read is not shown under a new one.
+//
+// The render controller subscribes; [Feeds.Run] owns every goroutine. The package
+// decides nothing about access: see package policy.
+package feed

@@ -1,0 +1,264 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dynamic-config.rs/fleet/hub/internal/policy"
+)
+
+// Subscriber is a Render.
+type Subscriber struct {
+	Cluster, Namespace, Name string
+}
+
+// Config holds what Feeds need.
+type Config struct {
+	// Wake is called when a subscriber's snapshot changed. It must not block; it may
+	// call Feeds.
+	Wake func(Subscriber)
+}
+
+// Feeds fetch documents for their subscribers. They are safe for concurrent use.
+type Feeds struct {
+	wake                       func(Subscriber)
+	kick                       chan struct{} // tells Run of waiting feeds
+	fetches, watches, failures atomic.Uint64
+
+	// mu guards what follows and what feed and source say it guards.
+	mu       sync.Mutex
+	ran      bool
+	waiting  []*feed // not yet started by Run
+	feeds    map[feedID]*feed
+	sources  map[sourceID]*source
+	clusters map[string]map[Subscriber]*feed
+}
+
+// New answers Feeds without subscribers.
+func New(cfg Config) *Feeds {
+	return &Feeds{
+		wake:     cfg.Wake,
+		kick:     make(chan struct{}, 1),
+		feeds:    map[feedID]*feed{},
+		sources:  map[sourceID]*source{},
+		clusters: map[string]map[Subscriber]*feed{},
+	}
+}
+
+// Run fetches until the context ends, then ends every goroutine, closes every
+// reader and answers nil. It runs once; what was subscribed before is fetched
+// when it starts.
+func (f *Feeds) Run(ctx context.Context) error {
+	f.mu.Lock()
+	again := f.ran
+	f.ran = true
+	f.mu.Unlock()
+	if again {
+		return errors.New("feeds run once")
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	for {
+		for _, d := range f.takeWaiting() {
+			own, cancel := context.WithCancel(ctx)
+			if !f.begin(d, cancel) {
+				cancel()
+				continue
+			}
+			// The feed's release or the end of Run cancels it.
+			group.Go(func() {
+				defer f.retire(d)
+				defer cancel()
+				d.run(own)
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.kick:
+		}
+	}
+}
+
+// Subscribe says which document the subscriber wants, at most how old (15 s when
+// zero, never below the source's MinInterval), and answers what is known of it.
+// Said again it changes nothing; another source, revision or key moves the
+// subscriber. From then on it is woken when the snapshot changes.
+func (f *Feeds) Subscribe(sub Subscriber, src Source, key policy.Key, interval time.Duration) Snapshot {
+	id := feedID{sourceID{src.ID, src.Revision}, key}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d, ok := f.feeds[id]
+	if !ok {
+		d = f.create(id, src)
+	}
+	subscribers, ok := f.clusters[sub.Cluster]
+	if !ok {
+		subscribers = map[Subscriber]*feed{}
+		f.clusters[sub.Cluster] = subscribers
+	}
+	old := subscribers[sub]
+	subscribers[sub] = d
+	d.join(sub, effective(interval, src.Limits))
+	// Left last, so that a source they share stays open.
+	if old != nil && old != d {
+		f.leave(sub, old)
+	}
+	return Snapshot{Document: d.doc, Err: d.err}
+}
+
+// Release forgets a subscriber.
+func (f *Feeds) Release(sub Subscriber) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	subscribers := f.clusters[sub.Cluster]
+	d, ok := subscribers[sub]
+	if !ok {
+		return
+	}
+	f.leave(sub, d)
+	delete(subscribers, sub)
+	if len(subscribers) == 0 {
+		delete(f.clusters, sub.Cluster)
+	}
+}
+
+// ReleaseCluster forgets every subscriber of a cluster.
+func (f *Feeds) ReleaseCluster(cluster string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for sub, d := range f.clusters[cluster] {
+		f.leave(sub, d)
+	}
+	delete(f.clusters, cluster)
+}
+
+// Refresh fetches the subscriber's document now, at the rate of its source. Calls
+// that come before the request is sent are one.
+func (f *Feeds) Refresh(sub Subscriber) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if d, ok := f.clusters[sub.Cluster][sub]; ok {
+		d.wanted = true
+		d.disturb()
+	}
+}
+
+// Stats count what Feeds hold and did.
+type Stats struct {
+	// Sources, Feeds and Subscribers held now.
+	Sources, Feeds, Subscribers int
+	// Fetches sent, Watches begun, and Failures of both, since the start. An absent
+	// document is no failure.
+	Fetches, Watches, Failures uint64
+}
+
+// Stats answers the counts.
+func (f *Feeds) Stats() Stats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	stats := Stats{
+		Sources:  len(f.sources),
+		Feeds:    len(f.feeds),
+		Fetches:  f.fetches.Load(),
+		Watches:  f.watches.Load(),
+		Failures: f.failures.Load(),
+	}
+	for _, subscribers := range f.clusters {
+		stats.Subscribers += len(subscribers)
+	}
+	return stats
+}
+
+// create is called with mu held.
+func (f *Feeds) create(id feedID, src Source) *feed {
+	s, ok := f.sources[id.source]
+	if !ok {
+		s = newSource(src)
+		f.sources[id.source] = s
+	}
+	s.feeds++
+	d := &feed{
+		id:          id,
+		owner:       f,
+		source:      s,
+		nudge:       make(chan struct{}, 1),
+		subscribers: map[Subscriber]time.Duration{},
+	}
+	f.feeds[id] = d
+	f.waiting = append(f.waiting, d)
+	select {
+	case f.kick <- struct{}{}:
+	default: // Run has not yet seen the last kick
+	}
+	return d
+}
+
+// leave is called with mu held.
+func (f *Feeds) leave(sub Subscriber, d *feed) {
+	if d.part(sub) > 0 {
+		return
+	}
+	delete(f.feeds, d.id)
+	d.released = true
+	if d.cancel != nil {
+		d.cancel() // its goroutine lets go of the source
+		return
+	}
+	f.letGo(d.source)
+}
+
+// letGo is called with mu held; it answers whether nobody uses the source.
+func (f *Feeds) letGo(s *source) bool {
+	s.feeds--
+	if s.feeds > 0 {
+		return false
+	}
+	delete(f.sources, s.id)
+	return true
+}
+
+// retire is the end of a feed's goroutine.
+func (f *Feeds) retire(d *feed) {
+	f.mu.Lock()
+	unused := f.letGo(d.source)
+	f.mu.Unlock()
+	if unused {
+		d.source.close()
+	}
+}
+
+func (f *Feeds) takeWaiting() []*feed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	waiting := f.waiting
+	f.waiting = nil
+	return waiting
+}
+
+// begin marks a feed as started, unless everybody left meanwhile.
+func (f *Feeds) begin(d *feed, cancel context.CancelFunc) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if d.released {
+		return false
+	}
+	d.cancel = cancel
+	return true
+}
+
+// hush interrupts the watches of a source whose store asked for quiet; they wait
+// like everybody else before they begin again.
+func (f *Feeds) hush(s *source, until time.Time) {
+	s.hush(until)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range f.feeds {
+		if d.source == s && d.interrupt != nil {
+			d.interrupt()
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package feed
+
+import (
+	"context"
+	"time"
+)
+
+// join adds a subscriber or changes its interval; called with owner.mu held.
+func (d *feed) join(sub Subscriber, interval time.Duration) {
+	old, known := d.subscribers[sub]
+	d.subscribers[sub] = interval
+	switch {
+	case len(d.subscribers) == 1 || interval < d.interval:
+		d.setInterval(interval)
+	case known && old == d.interval && interval > old:
+		d.setInterval(d.shortest())
+	}
+}
+
+// part removes a subscriber and answers how many are left; called with owner.mu
+// held.
+func (d *feed) part(sub Subscriber) int {
+	old := d.subscribers[sub]
+	delete(d.subscribers, sub)
+	if len(d.subscribers) > 0 && old == d.interval {
+		d.setInterval(d.shortest())
+	}
+	return len(d.subscribers)
+}
+
+func (d *feed) shortest() time.Duration {
+	var found time.Duration
+	for _, interval := range d.subscribers {
+		if found == 0 || interval < found {
+			found = interval
+		}
+	}
+	return found
+}
+
+func (d *feed) setInterval(interval time.Duration) {
+	if interval == d.interval {
+		return
+	}
+	d.interval = interval
+	d.poke()
+}
+
+// disturb ends a watch or rest; called with owner.mu held.
+func (d *feed) disturb() {
+	if d.interrupt != nil {
+		d.interrupt()
+	}
+	d.poke()
+}
+
+func (d *feed) poke() {
+	select {
+	case d.nudge <- struct{}{}:
+	default: // the last nudge was not seen yet
+	}
+}
+
+func (d *feed) currentInterval() time.Duration {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	return d.interval
+}
+
+func (d *feed) isWanted() bool {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	return d.wanted
+}
+
+// heard says that the fetch that was asked for is about to be sent.
+func (d *feed) heard() {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	d.wanted = false
+}
+
+// interruptible lets Refresh end the watch that is about to begin; false when a
+// fetch is wanted already.
+func (d *feed) interruptible(cancel context.CancelFunc) bool {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	if d.wanted {
+		return false
+	}
+	d.interrupt = cancel
+	return true
+}
+
+func (d *feed) uninterruptible() {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	d.interrupt = nil
+}

@@ -1,0 +1,100 @@
+package consul_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/consul/api"
+	"go.uber.org/goleak"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/policy"
+	"dynamic-config.rs/fleet/hub/internal/store"
+	"dynamic-config.rs/fleet/hub/internal/store/consul"
+	"dynamic-config.rs/fleet/hub/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+func open(t *testing.T, cfg consul.Config) *consul.Client {
+	t.Helper()
+	client, err := consul.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func put(t *testing.T, client *api.Client, key policy.Key, text string) {
+	t.Helper()
+	if _, err := client.KV().Put(&api.KVPair{Key: string(key), Value: []byte(text)}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClient_OnConsul(t *testing.T) {
+	server := startConsul(t)
+	writer := server.client(t)
+
+	t.Run("suite", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) storetest.Harness {
+			return storetest.Harness{
+				Reader: open(t, consul.Config{Endpoint: "http://" + server.Addr + "/", Token: server.Token}),
+				Key:    func(name string) policy.Key { return policy.Key("app/" + strings.ToLower(t.Name()) + "/" + name) },
+				Put:    func(t *testing.T, key policy.Key, text string) { put(t, writer, key, text) },
+				Delete: func(t *testing.T, key policy.Key) {
+					if _, err := writer.KV().Delete(string(key), nil); err != nil {
+						t.Fatal(err)
+					}
+				},
+				Awkward: []policy.Key{"a b/ c", "café/数据", "a&b=c;d/+", "a:b@c", `quote"d`, "keys", "...", "a*/**", "{x}"},
+			}
+		})
+	})
+	t.Run("a token without the permission is told so", func(t *testing.T) {
+		put(t, writer, "denied", "canary")
+		token := newToken(t, writer, `key_prefix "granted/" { policy = "read" }`)
+		client := open(t, consul.Config{Endpoint: "http://" + server.Addr, Token: token})
+		defer client.Close()
+		wantReason(t, client, "denied", v1alpha1.ReasonKeyForbidden)
+		wantReason(t, client, "granted/none", v1alpha1.ReasonDocumentNotFound)
+	})
+	t.Run("an unknown token is rejected", func(t *testing.T) {
+		client := open(t, consul.Config{Endpoint: "http://" + server.Addr, Token: "11111111-2222-3333-4444-555555555555"})
+		defer client.Close()
+		wantReason(t, client, "ready", v1alpha1.ReasonCredentialRejected)
+	})
+	t.Run("without a token the request is anonymous, whatever the environment holds", func(t *testing.T) {
+		t.Setenv("CONSUL_HTTP_TOKEN", server.Token)
+		client := open(t, consul.Config{Endpoint: "http://" + server.Addr})
+		defer client.Close()
+		wantReason(t, client, "ready", v1alpha1.ReasonKeyForbidden)
+	})
+}
+
+// wantReason fetches and wants that failure, without a word of the document.
+func wantReason(t *testing.T, r store.Reader, key policy.Key, reason string) {
+	t.Helper()
+	doc, err := r.Fetch(t.Context(), key)
+	if doc != nil || store.ReasonOf(err) != reason {
+		t.Errorf("document %t, error %v with reason %q; want %s", doc != nil, err, store.ReasonOf(err), reason)
+	}
+	if err != nil && strings.Contains(err.Error(), "canary") {
+		t.Errorf("error %q holds what it must not", err)
+	}
+}
+
+func newToken(t *testing.T, client *api.Client, rules string) string {
+	t.Helper()
+	rule, _, err := client.ACL().PolicyCreate(&api.ACLPolicy{Name: "reader", Rules: rules}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := client.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{ID: rule.ID}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token.SecretID
+}

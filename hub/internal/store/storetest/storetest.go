@@ -1,0 +1,183 @@
+// Package storetest is the suite that every store passes: what package store
+// promises, tried on the real server behind it.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/policy"
+	"dynamic-config.rs/fleet/hub/internal/store"
+)
+
+// Patience is how long the suite waits for something that must happen. It only
+// bounds how long a broken store takes to fail.
+const Patience = 30 * time.Second
+
+// Harness is a store and a way to write to it past the store.
+type Harness struct {
+	// Reader under test. The suite closes it. The cases of Watch run when it is a
+	// store.Watcher.
+	Reader store.Reader
+	// Key answers the key of a document called name (lower-case letters and -).
+	Key func(name string) policy.Key
+	// Put writes a document.
+	Put func(t *testing.T, key policy.Key, text string)
+	// Delete removes a document.
+	Delete func(t *testing.T, key policy.Key)
+	// Awkward are keys with blanks, letters beyond ASCII and the like, as far as
+	// the server takes them.
+	Awkward []policy.Key
+	// Secret says whether every document counts as secret.
+	Secret bool
+}
+
+// Run runs the suite. Each case gets a harness of its own; documents of one case
+// may still be there in the next.
+func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
+	t.Helper()
+	cases := map[string]func(*testing.T, Harness){
+		"a document is fetched as it was written":         fetches,
+		"an absent document is absent":                    absent,
+		"an empty document is a document":                 emptyDocument,
+		"the version moves only when the document does":   version,
+		"a deleted document is absent":                    deleted,
+		"an awkward key reads its own document":           awkward,
+		"a fetch of an ended context ends with its error": endedFetch,
+	}
+	watched := map[string]func(*testing.T, Harness, store.Watcher){
+		"a watch sees a change":                           watchChange,
+		"a watch sees a deletion":                         watchDeletion,
+		"a watch sees an absent document appear":          watchAppear,
+		"a watch behind the current version ends at once": watchBehind,
+		"a watch of another document sees nothing":        watchOther,
+		"an ended context ends a watch":                   watchEnded,
+	}
+	run := func(name string, test func(*testing.T, Harness)) {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			t.Cleanup(func() {
+				if err := h.Reader.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+			test(t, h)
+		})
+	}
+	for name, test := range cases {
+		run(name, test)
+	}
+	for name, test := range watched {
+		run(name, func(t *testing.T, h Harness) {
+			w, ok := h.Reader.(store.Watcher)
+			if !ok {
+				t.Skip("the store cannot be watched")
+			}
+			test(t, h, w)
+		})
+	}
+}
+
+func fetches(t *testing.T, h Harness) {
+	key := h.Key("fetched")
+	h.Put(t, key, "a: 1\n")
+	doc := Eventually(t, h.Reader, key, "a: 1\n")
+	if doc.Version == "" {
+		t.Error("the document has no version")
+	}
+	if doc.Secret != h.Secret {
+		t.Errorf("secret is %t, want %t", doc.Secret, h.Secret)
+	}
+	if doc.Values != nil {
+		t.Error("text and values are both set")
+	}
+}
+
+func absent(t *testing.T, h Harness) {
+	doc, err := h.Reader.Fetch(t.Context(), h.Key("never-written"))
+	wantAbsent(t, doc, err)
+}
+
+func emptyDocument(t *testing.T, h Harness) {
+	key := h.Key("empty")
+	h.Put(t, key, "")
+	Eventually(t, h.Reader, key, "")
+}
+
+func version(t *testing.T, h Harness) {
+	key := h.Key("version")
+	h.Put(t, key, "one")
+	first := Eventually(t, h.Reader, key, "one")
+	if again := Eventually(t, h.Reader, key, "one"); again.Version != first.Version {
+		t.Errorf("version went from %s to %s while nothing moved", first.Version, again.Version)
+	}
+	h.Put(t, key, "two")
+	if moved := Eventually(t, h.Reader, key, "two"); moved.Version == first.Version {
+		t.Errorf("version stayed %s while the document moved", first.Version)
+	}
+}
+
+func deleted(t *testing.T, h Harness) {
+	key := h.Key("deleted")
+	h.Put(t, key, "text")
+	Eventually(t, h.Reader, key, "text")
+	h.Delete(t, key)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	for {
+		doc, err := h.Reader.Fetch(ctx, key)
+		if err == nil && ctx.Err() == nil {
+			continue // a store that follows its server may be a moment behind
+		}
+		wantAbsent(t, doc, err)
+		return
+	}
+}
+
+func awkward(t *testing.T, h Harness) {
+	for _, key := range h.Awkward {
+		if canonical, err := policy.CanonicalKey(string(key)); err != nil || canonical != key {
+			t.Fatalf("key %q is not canonical: %v", key, err)
+		}
+		h.Put(t, key, "text of "+string(key))
+	}
+	for _, key := range h.Awkward {
+		Eventually(t, h.Reader, key, "text of "+string(key))
+	}
+}
+
+func endedFetch(t *testing.T, h Harness) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if doc, err := h.Reader.Fetch(ctx, h.Key("ended")); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v; want the context's error", doc, err)
+	}
+}
+
+// Eventually fetches until the document holds text, and answers it.
+func Eventually(t *testing.T, r store.Reader, key policy.Key, text string) *store.Document {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	for {
+		doc, err := r.Fetch(ctx, key)
+		switch {
+		case err == nil && string(doc.Text) == text:
+			return doc
+		case ctx.Err() != nil:
+			t.Fatalf("fetch %q: %v; the document never held what was written", key, err)
+		case err != nil && !store.IsAbsent(err):
+			t.Fatalf("fetch %q: %v", key, err)
+		}
+	}
+}
+
+func wantAbsent(t *testing.T, doc *store.Document, err error) {
+	t.Helper()
+	if doc != nil || store.ReasonOf(err) != v1alpha1.ReasonDocumentNotFound {
+		t.Errorf("got document %t, error %v; want %s", doc != nil, err, v1alpha1.ReasonDocumentNotFound)
+	}
+}
