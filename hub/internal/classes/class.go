@@ -36,11 +36,15 @@ type Class struct {
 	// Policy is what the class says about whom it serves.
 	Policy policy.Class
 
-	revision   string // changes with the object and its spec
-	spec       v1alpha1.ClassCommon
-	token, ca  *secretKey
-	serverName string
-	documents  string // namespace of source kubernetes
+	// Spec is what both kinds of class hold.
+	Spec v1alpha1.ClassCommon
+	// ServerName in the store's certificate; empty for the endpoint's.
+	ServerName string
+	// Documents is the namespace that source kubernetes reads in.
+	Documents string
+
+	revision  string // changes with the object and its spec
+	token, ca *secretKey
 }
 
 // secretKey is one key of a Secret of the hub cluster.
@@ -67,13 +71,13 @@ func fromCluster(o *v1alpha1.ClusterDynamicConfigClass) *Class {
 		c.token = &secretKey{s.Namespace, s.Name, orDefault(s.Key, v1alpha1.DefaultTokenKey)}
 	}
 	if t := o.Spec.TLS; t != nil {
-		c.serverName = t.ServerName
+		c.ServerName = t.ServerName
 		if s := t.CASecret; s != nil {
 			c.ca = &secretKey{s.Namespace, s.Name, orDefault(s.Key, v1alpha1.DefaultCAKey)}
 		}
 	}
 	if k := o.Spec.Kubernetes; k != nil {
-		c.documents = k.Namespace
+		c.Documents = k.Namespace
 	}
 	return c
 }
@@ -84,12 +88,12 @@ func fromNamespaced(o *v1alpha1.DynamicConfigClass) *Class {
 	c := fromCommon(Ref{Kind: v1alpha1.ClassKindNamespaced, Namespace: o.Namespace, Name: o.Name}, o.Spec.ClassCommon)
 	c.revision = revisionOf(o)
 	c.Policy.Namespace = o.Namespace
-	c.documents = o.Namespace
+	c.Documents = o.Namespace
 	if s := o.Spec.TokenSecret; s != nil {
 		c.token = &secretKey{o.Namespace, s.Name, orDefault(s.Key, v1alpha1.DefaultTokenKey)}
 	}
 	if t := o.Spec.TLS; t != nil {
-		c.serverName = t.ServerName
+		c.ServerName = t.ServerName
 		if s := t.CASecret; s != nil {
 			c.ca = &secretKey{o.Namespace, s.Name, orDefault(s.Key, v1alpha1.DefaultCAKey)}
 		}
@@ -99,7 +103,7 @@ func fromNamespaced(o *v1alpha1.DynamicConfigClass) *Class {
 
 func fromCommon(ref Ref, spec v1alpha1.ClassCommon) *Class {
 	return &Class{
-		Ref: ref, spec: spec,
+		Ref: ref, Spec: spec,
 		Policy: policy.Class{Kind: ref.Kind, Name: ref.Name, Clusters: spec.Clusters, Keys: spec.Keys},
 	}
 }

@@ -107,7 +107,7 @@ func (r *Resolver) Source(ctx context.Context, c *Class) (feed.Source, error) {
 	}
 	cred := Credential{Token: strings.TrimSpace(string(token)), CAPEM: ca}
 	return feed.Source{
-		ID: c.Ref.String(), Revision: c.revision + "." + digest(token, ca), Limits: limitsOf(c.spec.Limits),
+		ID: c.Ref.String(), Revision: c.revision + "." + digest(token, ca), Limits: limitsOf(c.Spec.Limits),
 		Open: func() (store.Reader, error) { return r.Open(c, cred) },
 	}, nil
 }

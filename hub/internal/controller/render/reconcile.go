@@ -3,6 +3,7 @@ package render
 import (
 	"context"
 	"errors"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,7 +28,7 @@ type Clusters interface {
 
 // Feeds give the latest version of a document and wake the reconciler for a newer.
 type Feeds interface {
-	Subscribe(sub feed.Subscriber, src feed.Source, key policy.Key, interval feed.Interval) feed.Snapshot
+	Subscribe(sub feed.Subscriber, src feed.Source, key policy.Key, interval time.Duration) feed.Snapshot
 	Release(sub feed.Subscriber)
 	Refresh(sub feed.Subscriber)
 }
@@ -189,7 +190,7 @@ func (r *Reconciler) subscribe(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	snapshot := r.Feeds.Subscribe(j.sub, source, j.key, feed.Interval(j.render.Spec.EffectiveInterval()))
+	snapshot := r.Feeds.Subscribe(j.sub, source, j.key, time.Duration(j.render.Spec.EffectiveInterval())*time.Second)
 	if snapshot.Err != nil {
 		return fetchFailed(j.class, snapshot.Err)
 	}

@@ -1,0 +1,75 @@
+// Command hub runs the hub of Dynamic Config Fleet: it holds the credentials of
+// stores, renders documents, and streams them to the spokes.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"dynamic-config.rs/fleet/hub"
+	"dynamic-config.rs/fleet/internal/telemetry"
+	"dynamic-config.rs/fleet/internal/version"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "hub:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var (
+		cfg         hub.Config
+		logs        telemetry.LogConfig
+		names       string
+		showVersion bool
+	)
+	hostname, _ := os.Hostname()
+	flags := flag.CommandLine // controller-runtime adds --kubeconfig to it
+	flags.StringVar(&cfg.Namespace, "namespace", envOr("POD_NAMESPACE", "dynamic-config-system"), "namespace of the hub's own Secrets")
+	flags.StringVar(&cfg.ListenAddress, "listen-address", ":8443", "address that spokes connect to")
+	flags.StringVar(&names, "server-names", "", "comma-separated DNS names and IP addresses in the hub's certificate, beside "+hub.DefaultServerName)
+	flags.StringVar(&cfg.TrustDomain, "trust-domain", "", "trust domain of the spokes' identities; never change it while spokes are enrolled")
+	flags.StringVar(&cfg.Replica, "replica", envOr("POD_NAME", hostname), "name of this replica, for people")
+	flags.StringVar(&cfg.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
+	flags.StringVar(&cfg.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.DurationVar(&cfg.CertificateLifetime, "certificate-lifetime", 0, "lifetime of a spoke's certificate (default 24h)")
+	flags.DurationVar(&cfg.Heartbeat, "heartbeat", 0, "interval of heartbeats, both ways (default 10s)")
+	flags.DurationVar(&cfg.SessionAge, "session-age", 0, "age at which a session is replaced, give or take a fifth (default 30m)")
+	flags.DurationVar(&cfg.DrainWindow, "drain-window", 0, "time over which spokes leave at a shutdown (default 5s)")
+	flags.BoolVar(&showVersion, "version", false, "print the version and exit")
+	logs.BindFlags(flags)
+	flag.Parse()
+	if showVersion {
+		_, err := fmt.Fprintln(os.Stdout, version.String())
+		return err
+	}
+	log, _, err := telemetry.NewLogger(os.Stderr, logs)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	if names != "" {
+		cfg.ServerNames = strings.Split(names, ",")
+	}
+	if cfg.REST, err = ctrl.GetConfig(); err != nil {
+		return err
+	}
+	ctx := ctrl.LoggerInto(ctrl.SetupSignalHandler(), log)
+	log.Info("Starting", "version", version.String(), "replica", cfg.Replica)
+	return hub.Run(ctx, cfg)
+}
+
+func envOr(name, fallback string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return fallback
+}

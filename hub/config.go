@@ -1,0 +1,73 @@
+package hub
+
+import (
+	"errors"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"dynamic-config.rs/fleet/hub/internal/authority"
+	"dynamic-config.rs/fleet/hub/internal/syncserver"
+	"dynamic-config.rs/fleet/internal/identity"
+)
+
+// DefaultServerName is a name in every hub's certificate, so that a spoke can name
+// the hub it means whatever address it dials.
+const DefaultServerName = "dynamic-config-hub"
+
+// Config says how a hub runs.
+type Config struct {
+	// REST reaches the hub's own cluster.
+	REST *rest.Config
+	// Namespace of the hub's own Secrets.
+	Namespace string
+	// ListenAddress of the one port for enrolment and sessions, host:port.
+	ListenAddress string
+	// ServerNames are further DNS names and IP addresses in the hub's certificate,
+	// beside DefaultServerName.
+	ServerNames []string
+	// TrustDomain of the identities; identity.DefaultTrustDomain when empty. It
+	// must never change while spokes are enrolled.
+	TrustDomain string
+	// Replica names this process, for people.
+	Replica string
+	// MetricsAddress serves /metrics; "0" for none.
+	MetricsAddress string
+	// HealthAddress serves /healthz and /readyz; "0" for none.
+	HealthAddress string
+
+	// CertificateLifetime of spokes; a day when 0.
+	CertificateLifetime time.Duration
+	// Heartbeat of sessions; 10 s when 0.
+	Heartbeat time.Duration
+	// SessionAge after which a spoke opens another session; 30 min when 0.
+	SessionAge time.Duration
+	// DrainWindow over which spokes leave at a shutdown; 5 s when 0.
+	DrainWindow time.Duration
+	// ReleaseAfter is how long the documents of a cluster without a session are
+	// still followed; 30 s when 0.
+	ReleaseAfter time.Duration
+}
+
+// Validate refuses a Config that cannot run and sets the defaults.
+func (c *Config) Validate() error {
+	if c.REST == nil || c.Namespace == "" || c.ListenAddress == "" {
+		return errors.New("a hub needs a cluster, a namespace and an address to listen on")
+	}
+	setDefault(&c.TrustDomain, identity.DefaultTrustDomain)
+	setDefault(&c.MetricsAddress, "0")
+	setDefault(&c.HealthAddress, "0")
+	setDefault(&c.CertificateLifetime, authority.DefaultSpokeLifetime)
+	setDefault(&c.Heartbeat, syncserver.DefaultHeartbeat)
+	setDefault(&c.SessionAge, syncserver.DefaultMaxAge)
+	setDefault(&c.DrainWindow, 5*time.Second)
+	setDefault(&c.ReleaseAfter, 30*time.Second)
+	return nil
+}
+
+func setDefault[T comparable](v *T, fallback T) {
+	var zero T
+	if *v == zero {
+		*v = fallback
+	}
+}

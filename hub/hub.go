@@ -1,0 +1,173 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/authority"
+	"dynamic-config.rs/fleet/hub/internal/classes"
+	"dynamic-config.rs/fleet/hub/internal/controller/render"
+	"dynamic-config.rs/fleet/hub/internal/controller/spokecluster"
+	"dynamic-config.rs/fleet/hub/internal/feed"
+	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/hub/internal/mirror"
+	"dynamic-config.rs/fleet/hub/internal/registry"
+)
+
+// Run runs a hub until the context ends, then lets its spokes go and returns.
+func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	secrets, err := loadSecrets(ctx, cfg, scheme)
+	if err != nil {
+		return err
+	}
+	mirrors := mirror.NewProvider(scheme)
+	mgr, err := newManager(ctx, cfg, scheme, mirrors)
+	if err != nil {
+		return err
+	}
+
+	wakes := &render.Wakes{}
+	feeds := feed.New(feed.Config{Wake: wakes.Wake})
+	clusters := newFleet(cfg, feeds)
+	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
+	if err := setUpControllers(ctx, mgr, mirrors, feeds, clusters, wakes, secrets); err != nil {
+		return err
+	}
+	serving, err := newServing(cfg, secrets.Authority, clusters, mirrors, spokes)
+	if err != nil {
+		return err
+	}
+	if err := registerMetrics(clusters, feeds, serving); err != nil {
+		return err
+	}
+	for _, r := range []manager.Runnable{
+		everyReplica(feeds.Run),
+		everyReplica(func(ctx context.Context) error { return mirrors.Run(ctx, mgr) }),
+		everyReplica(serving.run),
+		&spokecluster.Counter{Fleet: clusters, Registry: spokes},
+	} {
+		if err := mgr.GetLocalManager().Add(r); err != nil {
+			return err
+		}
+	}
+	if err := mgr.AddReadyzCheck("serving", serving.ready); err != nil {
+		return err
+	}
+	return runUntilDrained(ctx, mgr, serving, cfg.DrainWindow)
+}
+
+// runUntilDrained keeps everything running while spokes leave, so that one that
+// stays to the end misses nothing.
+func runUntilDrained(ctx context.Context, mgr mcmanager.Manager, s *serving, window time.Duration) error {
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(running) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		s.drain(running, window)
+		stop()
+		return <-ended
+	}
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+func loadSecrets(ctx context.Context, cfg Config, scheme *runtime.Scheme) (*authority.Secrets, error) {
+	direct, err := client.New(cfg.REST, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("reach the hub's cluster: %w", err)
+	}
+	return authority.Load(ctx, direct, cfg.Namespace, cfg.TrustDomain)
+}
+
+// withoutStart hides a provider's other methods from the manager.
+type withoutStart struct{ multicluster.Provider }
+
+func newManager(ctx context.Context, cfg Config, scheme *runtime.Scheme, mirrors *mirror.Provider) (mcmanager.Manager, error) {
+	return mcmanager.New(cfg.REST, withoutStart{mirrors}, manager.Options{
+		Scheme:                 scheme,
+		Logger:                 ctrl.LoggerFrom(ctx),
+		BaseContext:            func() context.Context { return ctrl.LoggerInto(context.WithoutCancel(ctx), ctrl.LoggerFrom(ctx)) },
+		Metrics:                metricsserver.Options{BindAddress: cfg.MetricsAddress},
+		HealthProbeBindAddress: cfg.HealthAddress,
+		// A read of a Secret or ConfigMap never starts a watch on all of their data.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+	})
+}
+
+// newFleet follows the documents of a cluster that lost its session for a while, so
+// that a short interruption costs the stores nothing.
+func newFleet(cfg Config, feeds *feed.Feeds) *fleet.Fleet {
+	var clusters *fleet.Fleet
+	clusters = fleet.New(fleet.Config{Detached: func(cluster string) {
+		time.AfterFunc(cfg.ReleaseAfter, func() {
+			if !clusters.Connected(cluster) {
+				feeds.ReleaseCluster(cluster)
+			}
+		})
+	}})
+	return clusters
+}
+
+func setUpControllers(ctx context.Context, mgr mcmanager.Manager, mirrors *mirror.Provider, feeds *feed.Feeds, clusters *fleet.Fleet, wakes *render.Wakes, secrets *authority.Secrets) error {
+	local := mgr.GetLocalManager()
+	open, err := newOpener(local.GetConfig())
+	if err != nil {
+		return err
+	}
+	renders := &render.Reconciler{
+		Clusters: mirrors, Hub: local.GetCache(), Feeds: feeds, Outbox: clusters,
+		Classes: &classes.Resolver{
+			Objects: local.GetCache(),
+			Secrets: classes.NewSecrets(local.GetCache(), local.GetAPIReader()),
+			Open:    open,
+		},
+		Hasher: fleet.NewHasher(secrets.ContentKey),
+	}
+	if err := renders.SetUp(ctx, mgr, wakes); err != nil {
+		return err
+	}
+	spokes := &spokecluster.Reconciler{Hub: local.GetCache(), Sessions: clusters, Mirrors: mirrors, Feeds: feeds}
+	return spokes.SetUp(local)
+}
+
+// everyReplica is a runnable that does not wait to be leader.
+type everyReplica func(ctx context.Context) error
+
+var _ manager.LeaderElectionRunnable = everyReplica(nil)
+
+// Start runs it.
+func (r everyReplica) Start(ctx context.Context) error { return r(ctx) }
+
+// NeedLeaderElection is false: every replica serves.
+func (everyReplica) NeedLeaderElection() bool { return false }

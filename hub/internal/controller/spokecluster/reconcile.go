@@ -1,0 +1,69 @@
+package spokecluster
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/registry"
+	"dynamic-config.rs/fleet/internal/identity"
+)
+
+// Sessions are the sessions on this replica.
+type Sessions interface {
+	End(cluster string, cause error)
+}
+
+// Mirrors are the inventories on this replica.
+type Mirrors interface {
+	Forget(cluster string)
+}
+
+// Feeds are the documents that clusters wait for.
+type Feeds interface {
+	ReleaseCluster(cluster string)
+}
+
+// Reconciler ends the sessions of clusters that may not have one.
+type Reconciler struct {
+	// Hub reads SpokeClusters from the hub's cache.
+	Hub      client.Reader
+	Sessions Sessions
+	Mirrors  Mirrors
+	Feeds    Feeds
+}
+
+// SetUp registers the controller with the hub's manager, on every replica.
+func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("spokecluster").
+		For(&v1alpha1.SpokeCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{NeedLeaderElection: ptr.To(false), RecoverPanic: ptr.To(true)}).
+		Complete(r)
+}
+
+// Reconcile looks at one SpokeCluster.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	spoke := &v1alpha1.SpokeCluster{}
+	err := r.Hub.Get(ctx, req.NamespacedName, spoke)
+	switch {
+	case apierrors.IsNotFound(err):
+		r.Sessions.End(req.Name, &identity.Error{Reason: identity.ReasonUnknownCluster, Message: "the SpokeCluster was removed"})
+		r.Mirrors.Forget(req.Name)
+		r.Feeds.ReleaseCluster(req.Name)
+		return ctrl.Result{}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	if refusal := registry.Admitted(spoke); refusal != nil {
+		r.Sessions.End(req.Name, refusal)
+		r.Feeds.ReleaseCluster(req.Name)
+	}
+	return ctrl.Result{}, nil
+}

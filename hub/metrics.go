@@ -1,0 +1,40 @@
+package hub
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"dynamic-config.rs/fleet/hub/internal/feed"
+	"dynamic-config.rs/fleet/hub/internal/fleet"
+)
+
+// registerMetrics exposes what a hub holds. Their names are API.
+func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) error {
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
+	}
+	counter := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value)
+	}
+	for _, c := range []prometheus.Collector{
+		gauge("dynamicconfig_hub_sessions", "Spokes that hold a session with this replica.",
+			func() float64 { return float64(len(clusters.Clusters())) }),
+		counter("dynamicconfig_hub_frames_ignored_total", "Frames of spokes that this replica does not know or could not use.",
+			func() float64 { return float64(s.sessions.Ignored()) }),
+		gauge("dynamicconfig_hub_feeds", "Documents that this replica follows.",
+			func() float64 { return float64(feeds.Stats().Feeds) }),
+		gauge("dynamicconfig_hub_feed_subscribers", "Renders that wait for those documents.",
+			func() float64 { return float64(feeds.Stats().Subscribers) }),
+		counter("dynamicconfig_hub_store_fetches_total", "Fetches of a document from a store.",
+			func() float64 { return float64(feeds.Stats().Fetches) }),
+		counter("dynamicconfig_hub_store_watches_total", "Waits for a document's next version that were begun at a store.",
+			func() float64 { return float64(feeds.Stats().Watches) }),
+		counter("dynamicconfig_hub_store_failures_total", "Fetches and watches that failed.",
+			func() float64 { return float64(feeds.Stats().Failures) }),
+	} {
+		if err := metrics.Registry.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package hub
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+
+	"dynamic-config.rs/fleet/hub/internal/authority"
+	"dynamic-config.rs/fleet/hub/internal/enroll"
+	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/hub/internal/mirror"
+	"dynamic-config.rs/fleet/hub/internal/peer"
+	"dynamic-config.rs/fleet/hub/internal/registry"
+	"dynamic-config.rs/fleet/hub/internal/syncserver"
+	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
+)
+
+const (
+	// maxReceive bounds a frame from a spoke: a page of an inventory is a quarter of
+	// it at most.
+	maxReceive = 1 << 20
+	// maxHeader bounds the headers of a call, which carry nothing of ours.
+	maxHeader = 16 << 10
+	// maxStreams per connection: one session, the next one, and enrolments.
+	maxStreams = 8
+	// keepaliveInterval finds a dead connection also where heartbeats do not flow.
+	keepaliveInterval, keepaliveTimeout, keepaliveMin = 30 * time.Second, 20 * time.Second, 10 * time.Second
+	// drainPoll is how often a drain looks whether everybody left.
+	drainPoll = 50 * time.Millisecond
+)
+
+// serving is the hub's one port.
+type serving struct {
+	listener net.Listener
+	server   *grpc.Server
+	sessions *syncserver.Server
+	clusters *fleet.Fleet
+	serves   atomic.Bool
+}
+
+func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirrors *mirror.Provider, spokes *registry.Registry) (*serving, error) {
+	listener, err := net.Listen("tcp", cfg.ListenAddress) //nolint:noctx // bound once at start, closed by run
+	if err != nil {
+		return nil, err
+	}
+	peers := &peer.Verifier{Roots: ca.Roots(), TrustDomain: ca.TrustDomain(), Now: time.Now}
+	s := &serving{listener: listener, clusters: clusters, sessions: syncserver.New(syncserver.Config{
+		Fleet: clusters, Mirror: mirrors, Registry: spokes, Peers: peers, Bundle: ca.BundleDER,
+		Hub: cfg.Replica, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
+	})}
+	s.server = grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(serverTLS(authority.NewServerCertificate(ca, append([]string{DefaultServerName}, cfg.ServerNames...))))),
+		grpc.MaxRecvMsgSize(maxReceive), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveInterval, Timeout: keepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveMin, PermitWithoutStream: true}),
+	)
+	fleetv1.RegisterSyncServiceServer(s.server, s.sessions)
+	fleetv1.RegisterEnrollmentServiceServer(s.server, enroll.New(enroll.Config{
+		Signer: ca, Registry: spokes, Peers: peers, Lifetime: cfg.CertificateLifetime, Now: time.Now,
+	}))
+	return s, nil
+}
+
+// serverTLS asks for a client certificate and leaves its check to package peer,
+// which can say why it is refused.
+func serverTLS(cert *authority.ServerCertificate) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, GetCertificate: cert.Get,
+		ClientAuth: tls.RequestClientCert, SessionTicketsDisabled: true,
+	}
+}
+
+// run serves until the context ends.
+func (s *serving) run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- s.server.Serve(s.listener) }()
+	s.serves.Store(true)
+	defer s.serves.Store(false)
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+		s.server.Stop()
+		return <-served
+	}
+}
+
+// drain asks every spoke to leave within a window and waits until all did, or the
+// window and as much again is over.
+func (s *serving) drain(ctx context.Context, window time.Duration) {
+	s.sessions.Drain(window)
+	ctx, cancel := context.WithTimeout(ctx, 2*window)
+	defer cancel()
+	tick := time.NewTicker(drainPoll)
+	defer tick.Stop()
+	for len(s.clusters.Clusters()) > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ready is the readiness check: caches are synced before run is called.
+func (s *serving) ready(*http.Request) error {
+	if !s.serves.Load() {
+		return errors.New("not serving yet")
+	}
+	return nil
+}
