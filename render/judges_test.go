@@ -1,0 +1,115 @@
+package render_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/big"
+
+	"github.com/BurntSushi/toml"
+	goccy "github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	yaml11 "sigs.k8s.io/yaml/goyaml.v2"
+)
+
+// reader is another implementation of a format: it makes plain data of a text,
+// tables as map[string]any, integers as *big.Int.
+type reader func(text string) (any, error)
+
+// yamlJudges are a reader of YAML 1.2 and one of YAML 1.1.
+var yamlJudges = []reader{yaml12Judge, yaml11Judge}
+
+// sameFloats holds not-a-number for equal to itself and tells -0.0 from 0.0.
+var sameFloats = cmp.Options{
+	cmp.Comparer(func(a, b float64) bool {
+		return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
+	}),
+	cmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 }),
+}
+
+func tomlJudge(text string) (any, error) {
+	var data map[string]any
+	if _, err := toml.Decode(text, &data); err != nil {
+		return nil, err
+	}
+	if data == nil {
+		data = map[string]any{}
+	}
+	return plain(data)
+}
+
+func yaml12Judge(text string) (any, error) {
+	var data any
+	if err := goccy.NewDecoder(bytes.NewBufferString(text)).Decode(&data); err != nil {
+		return nil, err
+	}
+	return plain(data)
+}
+
+func yaml11Judge(text string) (any, error) {
+	var data any
+	if err := yaml11.UnmarshalStrict([]byte(text), &data); err != nil {
+		return nil, err
+	}
+	return plain(data)
+}
+
+// plain makes data of several readers comparable.
+func plain(data any) (any, error) {
+	switch v := data.(type) {
+	case int:
+		return big.NewInt(int64(v)), nil
+	case int64:
+		return big.NewInt(v), nil
+	case uint64:
+		return new(big.Int).SetUint64(v), nil
+	case nil, bool, float64, string:
+		return v, nil
+	case map[string]any:
+		table := make(map[string]any, len(v))
+		for key, value := range v {
+			var err error
+			if table[key], err = plain(value); err != nil {
+				return nil, err
+			}
+		}
+		return table, nil
+	case map[any]any:
+		table := make(map[string]any, len(v))
+		for key, value := range v {
+			name, ok := key.(string)
+			if !ok {
+				return nil, fmt.Errorf("a key is a %T", key)
+			}
+			var err error
+			if table[name], err = plain(value); err != nil {
+				return nil, err
+			}
+		}
+		return table, nil
+	default:
+		return plainList(data)
+	}
+}
+
+func plainList(data any) (any, error) {
+	var list []any
+	switch v := data.(type) {
+	case []any:
+		list = v
+	case []map[string]any:
+		for _, item := range v {
+			list = append(list, item)
+		}
+	default:
+		return nil, fmt.Errorf("unknown type %T", data)
+	}
+	items := make([]any, len(list))
+	for i, item := range list {
+		var err error
+		if items[i], err = plain(item); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
