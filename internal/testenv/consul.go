@@ -73,7 +73,7 @@ const aclConfig = `acl {
 
 // start starts the process on free ports and waits until it has elected itself.
 func (s *ConsulServer) start(ctx context.Context, args []string) error {
-	ports, err := freePorts(ctx, 3)
+	ports, err := FreePorts(ctx, 3)
 	if err != nil {
 		return err
 	}

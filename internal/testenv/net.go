@@ -15,8 +15,8 @@ import (
 // loopback is the only address a server listens on.
 const loopback = "127.0.0.1"
 
-// freePorts finds n different ports of loopback that nobody listens on.
-func freePorts(ctx context.Context, n int) (ports []string, err error) {
+// FreePorts finds n different ports of loopback that nobody listens on.
+func FreePorts(ctx context.Context, n int) (ports []string, err error) {
 	for range n {
 		var config net.ListenConfig
 		listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(loopback, "0"))

@@ -26,19 +26,24 @@ type process struct {
 	exited  chan struct{} // closed when the process has ended
 }
 
-// startProcess starts a binary of testbin. Its output goes to <dir>/<name>.log.
-// It lives until stop, or until this process ends in whatever way.
+// startProcess starts a binary of testbin; see startBinary.
 func startProcess(ctx context.Context, dir, name string, args ...string) (*process, error) {
 	path, err := testbin.Path(name)
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, name+".log"))
+	return startBinary(ctx, dir, name, path, args...)
+}
+
+// startBinary starts a program. Its output is appended to <dir>/<name>.log. It
+// lives until stop, or until this process ends in whatever way.
+func startBinary(ctx context.Context, dir, name, path string, args ...string) (*process, error) {
+	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	// The caller's context bounds the start, not the server's life.
-	//nolint:gosec // G204: path is a binary of testbin
+	// The caller's context bounds the start, not the program's life.
+	//nolint:gosec // G204: path is a binary of testbin or the product's own
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	cmd.SysProcAttr = dieWithParent()

@@ -25,7 +25,7 @@ var controllers = []string{
 // startEtcd starts etcd and returns its address.
 func (c *Cluster) startEtcd(ctx context.Context) (string, error) {
 	return retryPorts(func() (string, error) {
-		ports, err := freePorts(ctx, 2)
+		ports, err := FreePorts(ctx, 2)
 		if err != nil {
 			return "", err
 		}
@@ -56,7 +56,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, keys *pki, etcd string, op
 	defer transport.CloseIdleConnections()
 
 	return retryPorts(func() (string, error) {
-		ports, err := freePorts(ctx, 1)
+		ports, err := FreePorts(ctx, 1)
 		if err != nil {
 			return "", err
 		}

@@ -39,7 +39,7 @@ func StartVault(ctx context.Context) (*VaultServer, error) {
 
 // start starts the process on a free port and waits until it is unsealed.
 func (s *VaultServer) start(ctx context.Context) error {
-	ports, err := freePorts(ctx, 1)
+	ports, err := FreePorts(ctx, 1)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,131 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/internal/identity"
+	"dynamic-config.rs/fleet/internal/testenv"
+)
+
+const (
+	hubAccount   = "dynamic-config-hub"
+	spokeAccount = "dynamic-config-spoke"
+	loopback     = "127.0.0.1:"
+	// caConfigMap is where the hub publishes its roots.
+	caConfigMap = "dynamic-config-hub-ca"
+	// tokenLifetime of a join token, as the product's documentation says.
+	tokenLifetime = time.Hour
+)
+
+// Hub is the hub cluster and its hub process.
+type Hub struct {
+	*testenv.Cluster
+	// Address that spokes connect to; it stays over a restart.
+	Address string
+	// MetricsURL is the hub's /metrics.
+	MetricsURL string
+
+	args    []string
+	binary  string
+	health  string
+	program *testenv.Program
+}
+
+// Start starts the hub process and waits until it is ready.
+func (h *Hub) Start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if h.Address == "" {
+		ports, err := testenv.FreePorts(ctx, 3)
+		if err != nil {
+			return err
+		}
+		h.Address, h.health = loopback+ports[0], "http://"+loopback+ports[1]+"/readyz"
+		h.MetricsURL = "http://" + loopback + ports[2] + "/metrics"
+	}
+	kubeconfig, err := h.ServiceAccountKubeconfig(ctx, Namespace, hubAccount)
+	if err != nil {
+		return err
+	}
+	host := func(url string) string { return url[len("http://") : len(url)-len(filepath.Base(url))-1] }
+	h.program, err = testenv.StartProgram(ctx, h.Dir, "hub", h.binary, append([]string{
+		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=hub-0",
+		"--listen-address=" + h.Address, "--server-names=127.0.0.1",
+		"--metrics-bind-address=" + host(h.MetricsURL), "--health-probe-bind-address=" + host(h.health),
+		"--log-level=debug",
+	}, h.args...)...)
+	if err != nil {
+		return err
+	}
+	return h.program.WaitReady(ctx, probe(h.health))
+}
+
+// Kill ends the hub process as kill -9 does.
+func (h *Hub) Kill() {
+	if h.program != nil {
+		h.program.Kill()
+	}
+}
+
+// Terminate asks the hub process to end, as a kubelet does, and waits for it.
+func (h *Hub) Terminate(ctx context.Context) error { return h.program.Terminate(ctx) }
+
+// Log is everything the hub process wrote.
+func (h *Hub) Log() ([]byte, error) { return h.program.Log() }
+
+// CA is the hub's roots in PEM, as the hub publishes them.
+func (h *Hub) CA(ctx context.Context) (string, error) {
+	cm := &corev1.ConfigMap{}
+	err := h.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: caConfigMap}, cm)
+	return cm.Data["ca.crt"], err
+}
+
+// Register makes the SpokeCluster of a name with a fresh join token, as
+// `dynconf cluster enroll` will, and returns the token.
+func (h *Hub) Register(ctx context.Context, name string, labels map[string]string) (string, error) {
+	token, hash := identity.NewJoinToken()
+	return token, h.Client.Create(ctx, &v1alpha1.SpokeCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec: v1alpha1.SpokeClusterSpec{
+			Accepted:  true,
+			JoinToken: &v1alpha1.JoinToken{SHA256: hash, ExpiresAt: metav1.NewTime(time.Now().Add(tokenLifetime))},
+		},
+	})
+}
+
+// probe asks a health endpoint.
+func probe(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+			return fmt.Errorf("%s: %s: %s", url, resp.Status, said)
+		}
+		return nil
+	}
+}
+
+// write keeps a file that only its owner may read.
+func write(dir, name, text string) (string, error) {
+	file := filepath.Join(dir, name)
+	return file, os.WriteFile(file, []byte(text), 0o600)
+}

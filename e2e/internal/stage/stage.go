@@ -1,0 +1,147 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"dynamic-config.rs/fleet/internal/testenv"
+)
+
+// Namespace of the hub and of the agents.
+const Namespace = "dynamic-config-system"
+
+// module is the line by which the repository's root is found.
+const module = "module dynamic-config.rs/fleet\n"
+
+// startTimeout bounds the start of one process of ours, on a busy machine.
+const startTimeout = 90 * time.Second
+
+// Options say what is set up.
+type Options struct {
+	// Dir keeps kubeconfigs and logs; it must exist.
+	Dir string
+	// Spokes are the names of the spoke clusters.
+	Spokes []string
+	// HubArgs are further flags of the hub.
+	HubArgs []string
+	// SpokeArgs are further flags of the agents.
+	SpokeArgs []string
+}
+
+// Stage is a fleet that runs.
+type Stage struct {
+	Hub    *Hub
+	Spokes []*Spoke
+
+	root string
+}
+
+// Start brings up the clusters, the hub and the agents, and enrols every spoke.
+// What it started is stopped again when something fails.
+func Start(ctx context.Context, o Options) (*Stage, error) {
+	s, err := Clusters(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	err = s.Hub.Start(ctx)
+	for _, spoke := range s.Spokes {
+		if err == nil {
+			err = spoke.Enrol(ctx)
+		}
+		if err == nil {
+			err = spoke.Start(ctx)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// Clusters brings up the clusters with the product's objects installed, and starts
+// none of its programs.
+func Clusters(ctx context.Context, o Options) (*Stage, error) {
+	root, err := findRoot()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	options := []testenv.Options{{Dir: filepath.Join(dir, "hub")}}
+	for _, name := range o.Spokes {
+		options = append(options, testenv.Options{Dir: filepath.Join(dir, name)})
+	}
+	clusters, err := testenv.StartAll(ctx, options...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{root: root, Hub: &Hub{Cluster: clusters[0], args: o.HubArgs, binary: filepath.Join(root, "bin", "hub")}}
+	for i, name := range o.Spokes {
+		s.Spokes = append(s.Spokes, &Spoke{
+			Cluster: clusters[i+1], Name: name, hub: s.Hub, args: o.SpokeArgs, binary: filepath.Join(root, "bin", "spoke"),
+		})
+	}
+	if err := s.install(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// install applies what deploy holds: namespaces, ServiceAccounts and their rights.
+func (s *Stage) install(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.Hub.ApplyDir(ctx, filepath.Join(s.root, "deploy", "kustomize", "hub")) })
+	for _, spoke := range s.Spokes {
+		group.Go(func() error { return spoke.ApplyDir(ctx, filepath.Join(s.root, "deploy", "kustomize", "spoke")) })
+	}
+	return group.Wait()
+}
+
+// Stop ends every process.
+func (s *Stage) Stop() error {
+	var err error
+	for _, spoke := range s.Spokes {
+		spoke.Kill()
+		err = errors.Join(err, spoke.Cluster.Stop())
+	}
+	s.Hub.Kill()
+	return errors.Join(err, s.Hub.Cluster.Stop())
+}
+
+// Spoke returns the spoke of a name.
+func (s *Stage) Spoke(name string) *Spoke {
+	for _, spoke := range s.Spokes {
+		if spoke.Name == name {
+			return spoke
+		}
+	}
+	return nil
+}
+
+// findRoot walks up to the repository's root.
+func findRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(text), module) {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("no go.mod of the product above the working directory")
+		}
+		dir = parent
+	}
+}
