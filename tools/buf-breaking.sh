@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 
 base() {
   local revision head
-  head=$(git rev-parse --verify --quiet HEAD) || return 0
+  head=$(git rev-parse --verify --quiet HEAD 2>/dev/null) || return 0
   if [[ -n ${BUF_AGAINST:-} ]]; then
     git rev-parse --verify "$BUF_AGAINST^{commit}"
     return
