@@ -164,7 +164,7 @@ type ClassCommon struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.source == 'kubernetes' || has(self.endpoint)",message="endpoint is needed except for source kubernetes"
 // +kubebuilder:validation:XValidation:rule="self.source != 'kubernetes' || has(self.kubernetes)",message="source kubernetes needs kubernetes.namespace"
-// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || self.endpoint.matches('^https?://[^/?#@]+(/[^?#@]*)?$')",message="endpoint must be an http or https URL without user info, query or fragment"
+// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || self.endpoint.matches('^https?://[^/?#@[:space:]]+(/[^?#@[:space:]]*)?$')",message="endpoint must be an http or https URL without user info, query or fragment"
 type ClusterDynamicConfigClassSpec struct {
 	ClassCommon `json:",inline"`
 
@@ -192,7 +192,7 @@ type ClusterDynamicConfigClassSpec struct {
 // of the same name in the clusters admitted to it.
 //
 // +kubebuilder:validation:XValidation:rule="self.source == 'kubernetes' || has(self.endpoint)",message="endpoint is needed except for source kubernetes"
-// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || self.endpoint.matches('^https?://[^/?#@]+(/[^?#@]*)?$')",message="endpoint must be an http or https URL without user info, query or fragment"
+// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || self.endpoint.matches('^https?://[^/?#@[:space:]]+(/[^?#@[:space:]]*)?$')",message="endpoint must be an http or https URL without user info, query or fragment"
 type DynamicConfigClassSpec struct {
 	ClassCommon `json:",inline"`
 

@@ -1,0 +1,152 @@
+# Everything a developer or CI runs. `make` lists it.
+#
+# Nothing here needs more than Go, a C compiler for the race detector, git and
+# the Go module proxy: tools and test servers are built from source.
+
+SHELL         := bash
+.SHELLFLAGS   := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS     += --no-print-directory
+
+# Tools are pinned by tools/go.mod; the two generators of protobuf code by go.mod,
+# so that their version is the run time's.
+TOOL           := go tool -modfile=tools/go.mod
+CONTROLLER_GEN := $(TOOL) controller-gen
+BUF            := $(TOOL) buf
+GOLANGCI_LINT  := $(TOOL) golangci-lint
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+# The commit's own time: the same commit builds the same binary.
+DATE    := $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
+STAMP   := dynamic-config.rs/fleet/internal/version
+LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Commit=$(COMMIT) -X $(STAMP).Date=$(DATE)
+
+# Two packages at a time: each may run several API servers.
+TEST_PACKAGES ?= ./...
+TEST_FLAGS    ?= -race -shuffle=on -p 2 -timeout 30m
+FUZZTIME      ?= 30s
+# KEEP=1 leaves the demo running until it is interrupted.
+KEEP          ?=
+
+##@ General
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: tools
+tools: ## Build the tools that the targets here use, ahead of their first use
+	@for tool in buf controller-gen golangci-lint; do \
+		echo "tools: $$tool"; begin=$$SECONDS; \
+		$(TOOL) $$tool --version >/dev/null; \
+		echo "tools: $$tool is ready after $$((SECONDS - begin)) s"; \
+	done
+
+.PHONY: testbin
+testbin: ## Build the test servers that are missing; TESTBIN="etcd kubernetes" for some
+	go run ./internal/testbin/cmd/testbin $(TESTBIN)
+
+.PHONY: clean
+clean: ## Remove what was built in this folder; the caches of tools and servers stay
+	rm -rf bin out
+
+##@ Development
+
+.PHONY: generate
+generate: generate-api generate-proto ## Generate code and manifests
+
+.PHONY: generate-api
+generate-api: ## Generate deep copies and CustomResourceDefinitions from api/
+	$(CONTROLLER_GEN) object paths=./api/...
+	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=deploy/crds
+
+.PHONY: generate-proto
+generate-proto: ## Generate Go code from proto/
+	$(BUF) generate
+
+.PHONY: fmt
+fmt: ## Format Go and protobuf files
+	$(GOLANGCI_LINT) fmt
+	$(BUF) format -w
+
+.PHONY: lint
+lint: ## Run the linters
+	$(GOLANGCI_LINT) run
+	$(BUF) lint
+
+.PHONY: lint-fix
+lint-fix: ## Run the linters and correct what they can
+	$(GOLANGCI_LINT) run --fix
+
+.PHONY: build
+build: ## Build the binaries into bin/
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: build ## Run hub and spokes on real API servers and show them at work
+	@$(MAKE) testbin TESTBIN="etcd kubernetes"
+	KEEP=$(KEEP) go run ./e2e/demo
+
+##@ Tests
+
+.PHONY: test
+test: testbin build ## Run every test, on real servers, with the race detector
+	go test $(TEST_FLAGS) $(TEST_PACKAGES)
+
+.PHONY: cover
+cover: testbin build ## Run every test and show the coverage of each function
+	@mkdir -p out
+	go test $(TEST_FLAGS) -coverpkg=./... -coverprofile=out/cover.out $(TEST_PACKAGES)
+	go tool cover -func=out/cover.out
+
+.PHONY: bench
+bench: ## Run every benchmark, one package at a time
+	go test -run '^$$' -bench . -benchmem -p 1 -timeout 30m $(TEST_PACKAGES)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz test for FUZZTIME
+	@{ grep -rnoE --include='*_test.go' '^func Fuzz\w+' . || true; } | sed -E 's|/[^/]*:[0-9]+:func | |' | \
+	while read -r package name; do \
+		echo "fuzz: $$package $$name"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
+	done
+
+##@ Checks
+
+.PHONY: verify
+verify: tools verify-modules verify-generate verify-proto verify-lint ## Check that all is generated, formatted, compatible and clean
+	@echo "verify: all is well"
+
+.PHONY: verify-modules
+verify-modules: ## Check that go.mod and go.sum hold what is needed and no more
+	go mod tidy -diff
+	cd tools && go mod tidy -diff
+
+# By content and not by git, so that it holds in a tree with uncommitted work too.
+GENERATED = find api deploy/crds proto -type f | LC_ALL=C sort | xargs sha256sum
+
+.PHONY: verify-generate
+verify-generate: ## Check that generating again changes, adds and removes no file
+	@mkdir -p out
+	@$(GENERATED) >out/generated.before
+	$(MAKE) generate
+	@$(GENERATED) >out/generated.after
+	@diff out/generated.before out/generated.after || { echo "run make generate and commit what it changes"; exit 1; }
+
+.PHONY: verify-proto
+verify-proto: ## Check format, style and compatibility of the protocol
+	$(BUF) format -d --exit-code
+	$(BUF) lint
+	tools/buf-breaking.sh
+
+.PHONY: verify-lint
+verify-lint: ## Run the linters and check the format of Go files
+	$(GOLANGCI_LINT) run
+	$(GOLANGCI_LINT) fmt --diff
+
+.PHONY: ci
+ci: test verify ## Do what CI does
