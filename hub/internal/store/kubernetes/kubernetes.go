@@ -19,14 +19,6 @@ const (
 	secrets    = "secrets"
 )
 
-// Config says what is read.
-type Config struct {
-	// Client of the hub's cluster.
-	Client kubernetes.Interface
-	// Namespace of the objects.
-	Namespace string
-}
-
 // Store reads the objects of one namespace.
 type Store struct {
 	kinds map[string]*objects
@@ -34,16 +26,17 @@ type Store struct {
 
 var _ store.Watcher = (*Store)(nil)
 
-// New answers a store; it talks to the API server from the first read on.
-func New(cfg Config) (*Store, error) {
-	if cfg.Client == nil || cfg.Namespace == "" {
+// New answers a store of a namespace's objects; it talks to the API server from the
+// first read on. Without a namespace it answers an *store.Error with ClassInvalid.
+func New(client kubernetes.Interface, namespace string) (*Store, error) {
+	if namespace == "" {
 		return nil, &store.Error{
 			Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: errors.New("no namespace to read is named"),
 		}
 	}
 	return &Store{kinds: map[string]*objects{
-		configMaps: newObjects(configMapsOf(cfg), &corev1.ConfigMap{}),
-		secrets:    newObjects(secretsOf(cfg), &corev1.Secret{}),
+		configMaps: newObjects(configMapsOf(client, namespace), &corev1.ConfigMap{}),
+		secrets:    newObjects(secretsOf(client, namespace), &corev1.Secret{}),
 	}}, nil
 }
 

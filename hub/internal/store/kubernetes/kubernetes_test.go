@@ -52,7 +52,7 @@ func TestStore_OnAnAPIServer(t *testing.T) {
 
 func open(t *testing.T, c client.Interface) *kubernetes.Store {
 	t.Helper()
-	s, err := kubernetes.New(kubernetes.Config{Client: c, Namespace: namespace})
+	s, err := kubernetes.New(c, namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func grant(t *testing.T, admin client.Interface) {
 
 func TestNew_NeedsANamespace(t *testing.T) {
 	t.Parallel()
-	if _, err := kubernetes.New(kubernetes.Config{}); store.ReasonOf(err) != v1alpha1.ReasonClassInvalid {
+	if _, err := kubernetes.New(nil, ""); store.ReasonOf(err) != v1alpha1.ReasonClassInvalid {
 		t.Errorf("got %v", err)
 	}
 }

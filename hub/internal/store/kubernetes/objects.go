@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
@@ -24,10 +25,10 @@ type reads struct {
 	watch     func(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-func configMapsOf(cfg Config) reads {
-	client := cfg.Client.CoreV1().ConfigMaps(cfg.Namespace)
+func configMapsOf(server kubernetes.Interface, namespace string) reads {
+	client := server.CoreV1().ConfigMaps(namespace)
 	return reads{
-		namespace: cfg.Namespace,
+		namespace: namespace,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)
 		},
@@ -35,10 +36,10 @@ func configMapsOf(cfg Config) reads {
 	}
 }
 
-func secretsOf(cfg Config) reads {
-	client := cfg.Client.CoreV1().Secrets(cfg.Namespace)
+func secretsOf(server kubernetes.Interface, namespace string) reads {
+	client := server.CoreV1().Secrets(namespace)
 	return reads{
-		namespace: cfg.Namespace,
+		namespace: namespace,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)
 		},
