@@ -3,6 +3,8 @@ package feed
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,12 +62,14 @@ func (f *Feeds) Run(ctx context.Context) error {
 		return errors.New("feeds run once")
 	}
 	var group sync.WaitGroup
+	defer f.closeAll()
 	defer group.Wait()
 	for {
 		for _, d := range f.takeWaiting() {
 			own, cancel := context.WithCancel(ctx)
 			if !f.begin(d, cancel) {
 				cancel()
+				f.retire(d)
 				continue
 			}
 			// The feed's release or the end of Run cancels it.
@@ -205,29 +209,32 @@ func (f *Feeds) leave(sub Subscriber, d *feed) {
 	delete(f.feeds, d.id)
 	d.released = true
 	if d.cancel != nil {
-		d.cancel() // its goroutine lets go of the source
-		return
+		d.cancel()
 	}
-	f.letGo(d.source)
 }
 
-// letGo is called with mu held; it answers whether nobody uses the source.
-func (f *Feeds) letGo(s *source) bool {
-	s.feeds--
-	if s.feeds > 0 {
-		return false
-	}
-	delete(f.sources, s.id)
-	return true
-}
-
-// retire is the end of a feed's goroutine.
+// retire lets go of a feed's source, when the feed's goroutine ended or will not
+// begin.
 func (f *Feeds) retire(d *feed) {
 	f.mu.Lock()
-	unused := f.letGo(d.source)
+	d.source.feeds--
+	unused := d.source.feeds == 0
+	if unused {
+		delete(f.sources, d.source.id)
+	}
 	f.mu.Unlock()
 	if unused {
 		d.source.close()
+	}
+}
+
+// closeAll closes what feeds hold that Run did not get to begin.
+func (f *Feeds) closeAll() {
+	f.mu.Lock()
+	left := slices.Collect(maps.Values(f.sources))
+	f.mu.Unlock()
+	for _, s := range left {
+		s.close()
 	}
 }
 

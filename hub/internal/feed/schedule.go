@@ -22,11 +22,11 @@ const (
 
 // plan says when a document is fetched next.
 type plan struct {
-	last     time.Time // when the last fetch or watch ended
-	failures int       // in a row
-	cap      time.Duration
-	phase    uint64  // spreads documents over their interval, the same on every replica
-	chance   float64 // in [0, 1), drawn once a fetch
+	last     time.Time     // when the last fetch or watch ended
+	failures int           // in a row
+	limit    time.Duration // of the delay, beyond the interval
+	phase    uint64        // spreads documents over their interval, the same on every replica
+	chance   float64       // in [0, 1), drawn once a fetch
 }
 
 // newPlan is the plan of a document that was never fetched.
@@ -47,9 +47,9 @@ func (p plan) after(got result, now time.Time) plan {
 		return p
 	}
 	p.failures++
-	p.cap = faultCap
+	p.limit = faultCap
 	if isOutage(got.err) {
-		p.cap = outageCap
+		p.limit = outageCap
 	}
 	return p
 }
@@ -61,10 +61,10 @@ func (p plan) next(interval time.Duration) time.Time {
 	}
 	delay := interval
 	for range p.failures - 1 {
-		if delay >= p.cap {
+		if delay >= p.limit {
 			break
 		}
-		delay = min(2*delay, p.cap)
+		delay = min(2*delay, p.limit)
 	}
 	return p.last.Add(delay + time.Duration(p.chance*float64(delay/5)))
 }
@@ -76,13 +76,15 @@ func nextTick(t time.Time, interval time.Duration, phase uint64) time.Time {
 	return t.Add(interval - time.Duration(into))
 }
 
-// isOutage says whether the store as a whole fails, as opposed to one document.
+// isOutage says whether the store as a whole fails, in a way that ends by itself.
+// A refused credential is none: a better one comes as a new revision.
 func isOutage(err error) bool {
 	switch store.ReasonOf(err) {
-	case v1alpha1.ReasonKeyForbidden, v1alpha1.ReasonDocumentTooLarge, v1alpha1.ReasonDocumentInvalid, v1alpha1.ReasonKeyInvalid:
-		return false
+	case v1alpha1.ReasonStoreUnreachable, v1alpha1.ReasonStoreTimeout, v1alpha1.ReasonStoreTLSFailed,
+		v1alpha1.ReasonStoreThrottled, v1alpha1.ReasonStoreSealed:
+		return true
 	}
-	return true
+	return false
 }
 
 // effective is the interval that a subscriber gets.

@@ -31,7 +31,6 @@ func startConsul(t *testing.T) *consulServer {
 	server := &consulServer{Addr: fmt.Sprintf("127.0.0.1:%d", freePort(t)), Token: "root-of-the-test"}
 	_, port, _ := net.SplitHostPort(server.Addr)
 	acl := `acl { enabled = true, default_policy = "deny", tokens { initial_management = "` + server.Token + `" } }`
-	//nolint:gosec // the arguments are the test's own
 	agent := exec.Command(binary, "agent", "-dev", "-bind", "127.0.0.1", "-log-level", "warn",
 		"-http-port", port, "-dns-port", "-1", "-grpc-port", "-1", "-serf-wan-port", "-1",
 		"-serf-lan-port", fmt.Sprint(freePort(t)), "-server-port", fmt.Sprint(freePort(t)), "-hcl", acl)

@@ -82,7 +82,7 @@ func nextIndex(sent, answered uint64) uint64 {
 // jitter answers a duration within a fifth of the given one.
 func jitter(d time.Duration) time.Duration {
 	fifth := d / 5
-	return d - fifth + rand.N(2*fifth)
+	return d - fifth + rand.N(2*fifth) //nolint:gosec // spreads load, keeps no secret
 }
 
 // sleep waits, or answers the context's error.
