@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -43,33 +42,36 @@ func tomlJudge(text string) (any, error) {
 	return plain(data)
 }
 
-// mixedArrays finds what tomlJudge cannot read: it keeps only the tables of an
-// array that has other items too.
+// mixedArrays finds what tomlJudge cannot read: of an array that has tables and
+// other items it keeps the tables, and it flattens arrays of arrays of tables.
 func mixedArrays(text string) string {
-	var mixed func(data any) bool
-	mixed = func(data any) bool {
-		switch v := data.(type) {
-		case map[string]any:
-			for _, value := range v {
-				if mixed(value) {
-					return true
-				}
-			}
-		case []any:
-			tables := 0
-			for _, item := range v {
-				if _, ok := item.(map[string]any); ok {
-					tables++
-				}
-			}
-			return tables > 0 && tables < len(v) || slices.ContainsFunc(v, mixed)
-		}
-		return false
-	}
-	if data, _ := jsonJudge(text); mixed(data) {
-		return "the judge loses items of mixed arrays"
+	if data, _ := jsonJudge(text); mixed(data, false) {
+		return "the judge loses items of mixed and nested arrays"
 	}
 	return ""
+}
+
+func mixed(data any, inArray bool) bool {
+	switch v := data.(type) {
+	case map[string]any:
+		for _, value := range v {
+			if mixed(value, false) {
+				return true
+			}
+		}
+	case []any:
+		tables := 0
+		for _, item := range v {
+			if _, ok := item.(map[string]any); ok {
+				tables++
+			}
+			if mixed(item, true) {
+				return true
+			}
+		}
+		return tables > 0 && (inArray || tables < len(v))
+	}
+	return false
 }
 
 // astral finds what propertiesJudge cannot read: it does not join surrogates.
