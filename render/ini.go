@@ -127,13 +127,15 @@ func iniFault(last step, value any) string {
 		}
 	}
 	if iniKeyFault(last.key) {
-		return "a key that is empty, has outer blanks, =, [, ] or a line break, or starts with ; or #"
+		return "a key that is empty, has outer blanks, =, [, ] or a line break, or starts with ;, # or a byte order mark"
 	}
 	return ""
 }
 
+// iniKeyFault tells the keys that no line can hold. A byte order mark would be
+// lost where it is the first character of the file.
 func iniKeyFault(key string) bool {
-	return key == "" || trimBlanks(key) != key || strings.ContainsAny(key, "=[]\r\n") || key[0] == ';' || key[0] == '#'
+	return strings.HasPrefix(key, "\uFEFF") || key == "" || trimBlanks(key) != key || strings.ContainsAny(key, "=[]\r\n") || key[0] == ';' || key[0] == '#'
 }
 
 func iniStringFault(text string) string {

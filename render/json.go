@@ -34,11 +34,13 @@ func jsonFault(text string, err error) error {
 	if !errors.As(err, &fault) {
 		return invalidLine(1, "the text is not valid JSON")
 	}
-	// The offset counts the bytes read, the one that was wrong included.
-	if int(fault.Offset) >= len(text) {
-		return invalidByte(text, len(strings.TrimRight(text, " \t\r\n")), "the JSON text ends too early")
+	const early = "unexpected end of JSON input"
+	cause := knownCause(fault.Error(), []string{early}, "the character is not valid JSON here")
+	if cause == early {
+		return invalidByte(text, len(strings.TrimRight(text, " \t\r\n")), "%s", cause)
 	}
-	return invalidByte(text, int(fault.Offset)-1, "the character is not valid JSON here")
+	// The offset counts the bytes read, the one that was wrong included.
+	return invalidByte(text, int(fault.Offset)-1, "%s", cause)
 }
 
 // loneSurrogate is the offset of a \uD800-\uDFFF escape without its other half,

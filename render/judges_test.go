@@ -2,13 +2,17 @@ package render_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
+	"strconv"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 	goccy "github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
+	"github.com/magiconair/properties"
 	yaml11 "sigs.k8s.io/yaml/goyaml.v2"
 )
 
@@ -38,6 +42,46 @@ func tomlJudge(text string) (any, error) {
 	return plain(data)
 }
 
+// mixedArrays finds what tomlJudge cannot read: of an array that has tables and
+// other items it keeps the tables, and it flattens arrays of arrays of tables.
+func mixedArrays(text string) string {
+	if data, _ := jsonJudge(text); mixed(data, false) {
+		return "the judge loses items of mixed and nested arrays"
+	}
+	return ""
+}
+
+func mixed(data any, inArray bool) bool {
+	switch v := data.(type) {
+	case map[string]any:
+		for _, value := range v {
+			if mixed(value, false) {
+				return true
+			}
+		}
+	case []any:
+		tables := 0
+		for _, item := range v {
+			if _, ok := item.(map[string]any); ok {
+				tables++
+			}
+			if mixed(item, true) {
+				return true
+			}
+		}
+		return tables > 0 && (inArray || tables < len(v))
+	}
+	return false
+}
+
+// astral finds what propertiesJudge cannot read: it does not join surrogates.
+func astral(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return r > 0xFFFF }) {
+		return "the judge does not join surrogate pairs"
+	}
+	return ""
+}
+
 func yaml12Judge(text string) (any, error) {
 	var data any
 	if err := goccy.NewDecoder(bytes.NewBufferString(text)).Decode(&data); err != nil {
@@ -63,6 +107,11 @@ func plain(data any) (any, error) {
 		return big.NewInt(v), nil
 	case uint64:
 		return new(big.Int).SetUint64(v), nil
+	case json.Number:
+		if n, ok := new(big.Int).SetString(string(v), 10); ok {
+			return n, nil
+		}
+		return strconv.ParseFloat(string(v), 64)
 	case nil, bool, float64, string:
 		return v, nil
 	case map[string]any:
@@ -112,4 +161,46 @@ func plainList(data any) (any, error) {
 		}
 	}
 	return items, nil
+}
+
+func jsonJudge(text string) (any, error) {
+	decoder := json.NewDecoder(bytes.NewBufferString(text))
+	decoder.UseNumber()
+	var data any
+	if err := decoder.Decode(&data); err != nil {
+		return nil, err
+	}
+	return plain(data)
+}
+
+// propertiesJudge reads what java.util.Properties would.
+func propertiesJudge(text string) (any, error) {
+	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
+	loaded, err := loader.LoadBytes([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return loaded.Map(), nil
+}
+
+// iniJudge reads values verbatim and strips one pair of quotes.
+func iniJudge(text string) (any, error) {
+	leaves, prefix := map[string]string{}, ""
+	for line := range strings.SplitSeq(text, "\n") {
+		if section, ok := strings.CutPrefix(line, "["); ok {
+			prefix = strings.TrimSuffix(section, "]") + "."
+			continue
+		}
+		key, value, ok := strings.Cut(line, " = ")
+		if !ok && line != "" {
+			return nil, fmt.Errorf("no separator in %q", line)
+		}
+		if len(value) > 1 && strings.HasPrefix(value, `"`) && strings.HasSuffix(value, `"`) {
+			value = value[1 : len(value)-1]
+		}
+		if ok {
+			leaves[prefix+key] = value
+		}
+	}
+	return leaves, nil
 }

@@ -78,16 +78,18 @@ type logicalLine struct {
 func logicalLines(text string) []logicalLine {
 	var found []logicalLine
 	var parts []string
-	first := 0
+	first, continued := 0, false
 	for number, line := range lines(text) {
 		line = strings.TrimLeft(line, blanks)
 		if len(parts) == 0 {
 			if line == "" || line[0] == '#' || line[0] == '!' {
+				continued = false
 				continue
 			}
 			first = number
 		}
-		body, continued := cutContinuation(line)
+		var body string
+		body, continued = cutContinuation(line)
 		if body != "" {
 			parts = append(parts, body)
 		}
@@ -96,7 +98,7 @@ func logicalLines(text string) []logicalLine {
 			parts = parts[:0]
 		}
 	}
-	if len(parts) > 0 {
+	if continued { // a lone backslash at the end is an empty key in Java as well
 		found = append(found, logicalLine{first, strings.Join(parts, "")})
 	}
 	return found
