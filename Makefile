@@ -89,7 +89,7 @@ build: ## Build the binaries into bin/
 .PHONY: demo
 demo: build ## Run hub and spokes on real API servers and show them at work
 	@$(MAKE) testbin TESTBIN="etcd kubernetes"
-	KEEP=$(KEEP) go run ./e2e/demo
+	go run ./e2e/demo $(if $(KEEP),-keep)
 
 ##@ Tests
 

@@ -40,4 +40,3 @@ func consulConfig(c *classes.Class, cred classes.Credential) consul.Config {
 	}
 	return cfg
 }
-

@@ -28,8 +28,9 @@ func main() {
 	keep := flag.Bool("keep", false, "leave everything running until interrupted")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Stdout, *keep); err != nil {
+	err := run(ctx, os.Stdout, *keep)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
 		os.Exit(1)
 	}

@@ -111,10 +111,10 @@ func (s *Stage) Stop() error {
 	var err error
 	for _, spoke := range s.Spokes {
 		spoke.Kill()
-		err = errors.Join(err, spoke.Cluster.Stop())
+		err = errors.Join(err, spoke.Stop())
 	}
 	s.Hub.Kill()
-	return errors.Join(err, s.Hub.Cluster.Stop())
+	return errors.Join(err, s.Hub.Stop())
 }
 
 // Spoke returns the spoke of a name.

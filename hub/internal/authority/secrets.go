@@ -61,7 +61,7 @@ func Load(ctx context.Context, c client.Client, namespace, trustDomain string) (
 	return &Secrets{Authority: a, ContentKey: content[contentKey]}, publish(ctx, c, namespace, ca[bundleKey])
 }
 
-func loadOrCreate(ctx context.Context, c client.Client, namespace, name string, kind corev1.SecretType, make func() (map[string][]byte, error)) (map[string][]byte, error) {
+func loadOrCreate(ctx context.Context, c client.Client, namespace, name string, kind corev1.SecretType, fresh func() (map[string][]byte, error)) (map[string][]byte, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	secret := &corev1.Secret{}
 	err := c.Get(ctx, key, secret)
@@ -71,7 +71,7 @@ func loadOrCreate(ctx context.Context, c client.Client, namespace, name string, 
 	if !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	data, err := make()
+	data, err := fresh()
 	if err != nil {
 		return nil, err
 	}

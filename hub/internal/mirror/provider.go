@@ -101,7 +101,7 @@ func (p *Provider) Replace(ctx context.Context, name string, renders []*v1alpha1
 	if known {
 		return nil
 	}
-	if err := p.engage(c, indexes); err != nil {
+	if err := p.engage(c, indexes); err != nil { //nolint:contextcheck // a cluster outlives the call that brought its first inventory
 		p.Forget(name)
 		return fmt.Errorf("engage cluster %s: %w", name, err)
 	}

@@ -36,10 +36,10 @@ type conn struct {
 	// notAfter is when the session ends whatever happens.
 	notAfter time.Time
 
-	frames   chan *fleetv1.SessionRequest
-	received chan error // the receiver's end
-	sent     chan error // the sender's end
-	drains   chan *fleetv1.Drain
+	frames chan *fleetv1.SessionRequest
+	// over takes the end of the receiver and that of the sender.
+	over   chan error
+	drains chan *fleetv1.Drain
 	// sendingSince is when the send under way began, in Unix nanoseconds; 0 when
 	// none is.
 	sendingSince atomic.Int64
@@ -50,8 +50,7 @@ type conn struct {
 func newConn(s *Server, stream fleetv1.SyncService_SessionServer, cluster string) *conn {
 	return &conn{
 		server: s, stream: stream, cluster: cluster,
-		frames: make(chan *fleetv1.SessionRequest), received: make(chan error, 1),
-		sent: make(chan error, 1), drains: make(chan *fleetv1.Drain, 1),
+		frames: make(chan *fleetv1.SessionRequest), over: make(chan error, 2), drains: make(chan *fleetv1.Drain, 1),
 		inventory: inventory{max: s.cfg.MaxRenders},
 	}
 }
@@ -61,7 +60,7 @@ func (c *conn) receive(ctx context.Context) {
 	for {
 		frame, err := c.stream.Recv()
 		if err != nil {
-			c.received <- err
+			c.over <- err
 			return
 		}
 		select {
@@ -82,7 +81,7 @@ func (c *conn) hello(ctx context.Context) (*fleetv1.Hello, error) {
 			return hello, nil
 		}
 		return nil, errNoHello
-	case err := <-c.received:
+	case err := <-c.over:
 		return nil, endOf(err)
 	case <-timeout.C:
 		return nil, errNoHello
@@ -116,10 +115,8 @@ func (c *conn) run(ctx context.Context, epoch int64) error {
 			if err := c.handle(ctx, frame); err != nil {
 				return err
 			}
-		case err := <-c.received:
+		case err := <-c.over:
 			return endOf(err)
-		case err := <-c.sent:
-			return err
 		case <-c.session.Ended():
 			return causeOf(c.session)
 		case <-watchdog.C:
@@ -186,7 +183,7 @@ func (c *conn) sendAll(ctx context.Context) {
 			return
 		}
 		if err := c.send(frame); err != nil {
-			c.sent <- err
+			c.over <- err
 			return
 		}
 	}

@@ -183,8 +183,7 @@ func (r *Reconciler) allow(ctx context.Context, j *job) error {
 // the store fails, but what is told is the failure.
 func (r *Reconciler) subscribe(ctx context.Context, j *job) error {
 	source, err := r.Classes.Source(ctx, j.class)
-	var unusable *store.Error
-	if errors.As(err, &unusable) {
+	if unusable, ok := errors.AsType[*store.Error](err); ok {
 		return unreadable(j.class, unusable, true)
 	}
 	if err != nil {

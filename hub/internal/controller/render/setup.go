@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -71,7 +70,7 @@ func (r *Reconciler) SetUp(ctx context.Context, mgr mcmanager.Manager, wakes *Wa
 		For(&v1alpha1.DynamicConfigRender{}).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			NewQueue: mirror.NewFairQueue, MaxConcurrentReconciles: workers,
-			NeedLeaderElection: ptr.To(false), RecoverPanic: ptr.To(true),
+			NeedLeaderElection: new(false), RecoverPanic: new(true),
 		}).
 		WatchesRawSource(wakes).
 		Watches(&v1alpha1.ClusterDynamicConfigClass{}, fanOut(r.ofClass), append(onHub, mcbuilder.WithPredicates(specChanged))...).
@@ -161,4 +160,3 @@ func request(clusterName, namespace, name string) mcreconcile.Request {
 		Request:     ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}},
 	}
 }
-

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,7 +43,7 @@ type Reconciler struct {
 func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("spokecluster").
 		For(&v1alpha1.SpokeCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(controller.Options{NeedLeaderElection: ptr.To(false), RecoverPanic: ptr.To(true)}).
+		WithOptions(controller.Options{NeedLeaderElection: new(false), RecoverPanic: new(true)}).
 		Complete(r)
 }
 

@@ -61,7 +61,7 @@ func TestClient_DoubtfulAnswers(t *testing.T) {
 			v1alpha1.ReasonDocumentNotFound, "absent or not readable by this token",
 		},
 		"a 404 page of somebody else is not absent": {
-			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, page, 404) },
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, page, http.StatusNotFound) },
 			v1alpha1.ReasonStoreUnreachable, "the answer is not Consul's",
 		},
 		"an error page with 200 is not absent": {
@@ -315,7 +315,8 @@ func TestClient_SendsItsOwnKeyAndOptionsOnly(t *testing.T) {
 	}{
 		"nothing stated": {consul.Config{}, "a", "/v1/kv/a", ""},
 		"everything stated": {
-			consul.Config{Token: "own", Datacenter: "dc", Namespace: "ns", Partition: "p"}, "a",
+			consul.Config{Token: "own", Datacenter: "dc", Namespace: "ns", Partition: "p"},
+			"a",
 			"/v1/kv/a?dc=dc&ns=ns&partition=p", "own",
 		},
 		"the ambient token stated": {consul.Config{Token: "ambient"}, "a", "/v1/kv/a", "ambient"},
