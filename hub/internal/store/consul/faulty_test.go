@@ -315,7 +315,8 @@ func TestClient_SendsItsOwnKeyAndOptionsOnly(t *testing.T) {
 	}{
 		"nothing stated": {consul.Config{}, "a", "/v1/kv/a", ""},
 		"everything stated": {
-			consul.Config{Token: "own", Datacenter: "dc", Namespace: "ns", Partition: "p"}, "a",
+			consul.Config{Token: "own", Datacenter: "dc", Namespace: "ns", Partition: "p"},
+			"a",
 			"/v1/kv/a?dc=dc&ns=ns&partition=p", "own",
 		},
 		"the ambient token stated": {consul.Config{Token: "ambient"}, "a", "/v1/kv/a", "ambient"},
