@@ -195,3 +195,59 @@ func TestSource_AllAreCurrentSoonAfterAnOutage(t *testing.T) {
 		})
 	}
 }
+
+// crowded is a store with room for a few watches.
+type crowded struct {
+	*memory.Store
+
+	room chan struct{}
+}
+
+func (s *crowded) Watch(ctx context.Context, key policy.Key, after string) (*store.Document, error) {
+	select {
+	case s.room <- struct{}{}:
+		defer func() { <-s.room }()
+		return s.Store.Watch(ctx, key, after)
+	default:
+		return nil, store.ErrNotWatched
+	}
+}
+
+func TestSource_WhatCannotBeWatchedIsPolled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const documents, room = 10, 3
+		s := &crowded{Store: memory.New(), room: make(chan struct{}, room)}
+		source := feed.Source{ID: "class", Open: func() (store.Reader, error) { return s, nil }}
+		key := func(n int) policy.Key { return policy.Key(fmt.Sprint(n)) }
+		f := start(t)
+		for n := range documents {
+			s.Put(key(n), "one")
+			f.Subscribe(sub(n), source, key(n), 15*time.Second)
+		}
+		pass(time.Hour)
+		once := 0
+		for n := range documents {
+			switch fetches := s.Fetches(key(n)); {
+			case fetches == 1:
+				once++
+			case fetches < 200 || fetches > 245:
+				t.Errorf("%d fetches of a polled document in an hour, want about 240", fetches)
+			}
+			s.Put(key(n), "two")
+		}
+		if once != room {
+			t.Errorf("%d documents are watched, want %d", once, room)
+		}
+		pass(20 * time.Second)
+		for n := range documents {
+			if got := f.Subscribe(sub(n), source, key(n), 15*time.Second); text(got) != "two" || got.Err != nil {
+				t.Errorf("document %d: %q, %v", n, text(got), got.Err)
+			}
+		}
+		if got := f.Stats().Failures; got != 0 {
+			t.Errorf("%d failures counted", got)
+		}
+		f.stop()
+	})
+}
