@@ -1,0 +1,71 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"dynamic-config.rs/fleet/internal/telemetry"
+)
+
+func TestNewLogger_JSON(t *testing.T) {
+	var out bytes.Buffer
+	log, level, err := telemetry.NewLogger(&out, telemetry.LogConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Info("State changed", telemetry.KeyCluster, "east")
+	log.V(1).Info("A detail below the level")
+
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatalf("want one JSON line, got %q: %v", out.String(), err)
+	}
+	if line["msg"] != "State changed" || line["cluster"] != "east" || line["level"] != "INFO" {
+		t.Errorf("unexpected line %v", line)
+	}
+
+	out.Reset()
+	level.Set(slog.LevelDebug)
+	log.V(1).Info("A detail")
+	if !strings.Contains(out.String(), "A detail") {
+		t.Errorf("a lowered level must apply at once, got %q", out.String())
+	}
+}
+
+func TestNewLogger_Config(t *testing.T) {
+	cases := map[string]struct {
+		config  telemetry.LogConfig
+		wantErr string
+	}{
+		"text at warn is fine":       {config: telemetry.LogConfig{Format: "text", Level: "warn"}},
+		"an unknown format is named": {config: telemetry.LogConfig{Format: "xml"}, wantErr: `log format "xml"`},
+		"an unknown level is named":  {config: telemetry.LogConfig{Level: "loud"}, wantErr: `log level "loud"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := telemetry.NewLogger(&bytes.Buffer{}, tc.config)
+			if tc.wantErr == "" && err != nil {
+				t.Fatal(err)
+			}
+			if tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
+				t.Fatalf("want error with %q, got %v", tc.wantErr, err)
+			}
+		})
+	}
+}
+
+func TestLogConfig_BindFlags(t *testing.T) {
+	var config telemetry.LogConfig
+	flags := flag.NewFlagSet("test", flag.ContinueOnError)
+	config.BindFlags(flags)
+	if err := flags.Parse([]string{"--log-format=text", "--log-level=debug"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := (telemetry.LogConfig{Format: "text", Level: "debug"}); config != want {
+		t.Errorf("want %v, got %v", want, config)
+	}
+}
