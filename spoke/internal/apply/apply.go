@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -46,6 +47,9 @@ type Desired struct {
 type Result struct {
 	// Written is false when the target held the content already.
 	Written bool
+	// NewContent says that the target did not hold this content before; a write
+	// may also be about ownership alone.
+	NewContent bool
 	// ResourceVersion of the target.
 	ResourceVersion string
 }
@@ -160,7 +164,10 @@ func (a *Applier) write(ctx context.Context, d Desired, target *metav1.PartialOb
 		return Result{}, a.explain(ctx, d.Render, target == nil, err)
 	}
 	written := target == nil || target.ResourceVersion != *meta.ResourceVersion
-	return Result{Written: written, ResourceVersion: *meta.ResourceVersion}, nil
+	return Result{
+		Written: written, NewContent: !bytes.Equal(heldContent(target), d.ContentID),
+		ResourceVersion: *meta.ResourceVersion,
+	}, nil
 }
 
 // metadataFor is the metadata the target should bear. The resource version makes

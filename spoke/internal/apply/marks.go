@@ -51,6 +51,15 @@ func Intact(render *v1alpha1.DynamicConfigRender, target *metav1.PartialObjectMe
 	if target == nil || !target.DeletionTimestamp.IsZero() || !marked(render, target) {
 		return nil
 	}
+	return heldContent(target)
+}
+
+// heldContent returns the identity of the content that the spoke wrote to a
+// target and that nobody changed since; nil for none.
+func heldContent(target *metav1.PartialObjectMetadata) []byte {
+	if target == nil {
+		return nil
+	}
 	owned, err := ownershipOf(target.ManagedFields)
 	if err != nil {
 		return nil

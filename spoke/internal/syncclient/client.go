@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -84,6 +85,8 @@ func (c *Config) Validate() error {
 type Client struct {
 	config Config
 	outbox *outbox
+	// enrolled is set once there was a certificate to connect with.
+	enrolled atomic.Bool
 
 	// What follows belongs to Run's goroutine.
 
@@ -116,6 +119,9 @@ func (c *Client) Ask(spec *fleetv1.RenderSpec) { c.outbox.upsert(spec, true) }
 
 // Remove takes a Render out of the inventory and tells the hub.
 func (c *Client) Remove(ref *fleetv1.RenderRef) { c.outbox.remove(ref) }
+
+// Enrolled says whether the agent has, or had, a certificate of the hub.
+func (c *Client) Enrolled() bool { return c.enrolled.Load() }
 
 // Run holds sessions until ctx ends. The inventory must be whole when it is
 // called: what is missing is taken for deleted by the hub. It returns nil.

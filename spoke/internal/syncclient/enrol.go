@@ -147,6 +147,7 @@ func (c *Client) prove(ctx context.Context, request *fleetv1.EnrollRequest) erro
 // use makes a credential the current one.
 func (c *Client) use(current *credential.Credential, renewAt time.Time) {
 	c.current, c.renewAt, c.rejected = current, renewAt, false
+	c.enrolled.Store(true)
 	certificateExpiry.Set(float64(current.NotAfter().Unix()))
 }
 
