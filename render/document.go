@@ -57,7 +57,9 @@ func (t table) without(key string) table {
 
 // walk visits every value below the table, depth first and in order: tables and
 // arrays before what is in them.
-func (t table) walk(at path, visit func(at path, value any)) {
+func (t table) walk(visit func(at path, value any)) { t.walkAt(rootPath(), visit) }
+
+func (t table) walkAt(at path, visit func(at path, value any)) {
 	for _, m := range t {
 		walkValue(at.key(m.key), m.value, visit)
 	}
@@ -67,7 +69,7 @@ func walkValue(at path, value any, visit func(at path, value any)) {
 	visit(at, value)
 	switch v := value.(type) {
 	case table:
-		v.walk(at, visit)
+		v.walkAt(at, visit)
 	case array:
 		for i, item := range v {
 			walkValue(at.index(i), item, visit)
@@ -106,6 +108,9 @@ type step struct {
 }
 
 const isKey = -1
+
+// rootPath is the empty path, with room for what most documents need.
+func rootPath() path { return make(path, 0, 16) }
 
 // key is the path of a table's member.
 func (p path) key(key string) path { return append(p, step{key, isKey}) }

@@ -38,7 +38,7 @@ func (n naming) each(doc table, visit func(at path, name string, value any) bool
 		}
 		return true
 	}
-	members(doc, nil, "")
+	members(doc, rootPath(), "")
 }
 
 // isLeaf tells what gets an entry: an array does.

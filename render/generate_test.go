@@ -129,7 +129,7 @@ func convert(t fataler, text, from, to string) string {
 	file := "x." + to
 	data, err := render.Render(render.Document{Format: v1alpha1.Format(from), Text: []byte(text)}, render.Target{File: file})
 	if err != nil {
-		t.Fatalf("%s to %s: %v\n%s", from, to, err, text)
+		t.Fatalf("%s to %s: %v\n%.2000s", from, to, err, text)
 	}
 	return string(data[file])
 }

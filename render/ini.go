@@ -16,7 +16,7 @@ func trimBlanks(text string) string { return strings.TrimFunc(text, isBlank) }
 // readINI reads sections, which nest by dots, and keys, which do not.
 func readINI(text string) (table, error) {
 	root := tree{}
-	section, at := root, path(nil)
+	section, at := root, rootPath()
 	for number, line := range lines(text) {
 		var err error
 		line = trimBlanks(line)
@@ -86,7 +86,7 @@ func iniKey(section tree, at path, line string, number int) error {
 // writeINI writes root values, then sections.
 func writeINI(out *output, doc table) error {
 	var found findings
-	doc.walk(nil, func(at path, value any) {
+	doc.walk(func(at path, value any) {
 		if cause := iniFault(at[len(at)-1], value); cause != "" {
 			found.add(cause, at)
 		}

@@ -26,7 +26,7 @@ func readJSON(text string) (table, error) {
 	if r.next() != json.Delim('{') {
 		return nil, notTable()
 	}
-	return r.table(nil, 1)
+	return r.table(rootPath(), 1)
 }
 
 func jsonFault(text string, err error) error {
@@ -164,7 +164,7 @@ func writeJSON(out *output, doc table) error {
 // refuseNonFinite refuses infinite and not-a-number floats.
 func refuseNonFinite(doc table, what string) error {
 	var found findings
-	doc.walk(nil, func(at path, value any) {
+	doc.walk(func(at path, value any) {
 		if f, ok := value.(float64); ok && !finite(f) {
 			found.add(nonFinite, at)
 		}

@@ -182,7 +182,7 @@ func escapedRune(text string) (r rune, size int, fault string) {
 // writeProperties writes one line for each leaf.
 func writeProperties(out *output, doc table) error {
 	var found findings
-	doc.walk(nil, func(at path, value any) {
+	doc.walk(func(at path, value any) {
 		if cause := propertyFault(at, value); cause != "" {
 			found.add(cause, at)
 		}

@@ -167,7 +167,7 @@ func section(doc table, dotted string) (table, error) {
 // file can hold them.
 func checkText(doc table) error {
 	var found findings
-	doc.walk(nil, func(at path, value any) {
+	doc.walk(func(at path, value any) {
 		text, _ := value.(string)
 		if !utf8.ValidString(text) || !utf8.ValidString(at[len(at)-1].key) {
 			found.add("a binary value", at)

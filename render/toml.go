@@ -16,7 +16,7 @@ import (
 // follow which is checked here, because the library's own check looks at every
 // key for each new one.
 func readTOML(text string) (table, error) {
-	r := tomlReader{text: text}
+	r := tomlReader{text: text, where: rootPath()}
 	r.Reset([]byte(text))
 	root := newTOMLTable(tomlHeader)
 	current, depth := root, 1

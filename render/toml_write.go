@@ -12,7 +12,7 @@ import (
 // as nothing.
 func writeTOML(out *output, doc table) error {
 	var found findings
-	doc.walk(nil, func(at path, value any) {
+	doc.walk(func(at path, value any) {
 		switch v := value.(type) {
 		case nil:
 			found.add("null", at)

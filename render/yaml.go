@@ -88,7 +88,7 @@ func (r *yamlReader) root(node *yaml.Node) (table, error) {
 	if node.Kind != yaml.MappingNode {
 		return nil, notTable()
 	}
-	return r.mapping(node, nil, 1)
+	return r.mapping(node, rootPath(), 1)
 }
 
 func (r *yamlReader) value(node *yaml.Node, at path, depth int) (any, error) {

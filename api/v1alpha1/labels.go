@@ -18,6 +18,13 @@ const (
 	// AnnotationRenderGeneration is the generation of the Render whose content a
 	// target holds.
 	AnnotationRenderGeneration = "dynamic-config.rs/render-generation"
+	// AnnotationDataKeys is how many data keys the spoke wrote to a target. Fewer
+	// owned keys than that in the target's managed fields mean that somebody
+	// changed or removed one, which tells drift without reading any value.
+	AnnotationDataKeys = "dynamic-config.rs/data-keys"
+	// AnnotationSecretType is the type of a Secret target, so that a change of
+	// spec.target.type is seen in the target's metadata alone.
+	AnnotationSecretType = "dynamic-config.rs/secret-type"
 	// AnnotationSyncRequestedAt on a Render asks for a fetch now; the value is
 	// echoed in status.lastHandledSync once handled.
 	AnnotationSyncRequestedAt = "dynamic-config.rs/sync-requested-at"

@@ -6,8 +6,9 @@
 // another error arrives. They then read the [Snapshot] by subscribing again, which
 // changes nothing when nothing changed.
 //
-// A store that can be watched is watched; another is polled at the shortest
-// interval of the subscribers, at a phase of its own. A failing document is
+// A store that can be watched is watched; another, or one that has no room for one
+// more watch, is polled at the shortest interval of the subscribers, at a phase of
+// its own. A failing document is
 // tried again after its interval at the earliest, and ever more rarely. A
 // source's rate, its number of requests at once and a store's Retry-After hold for
 // all of its documents together; one source never waits for another.

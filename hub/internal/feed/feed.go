@@ -116,7 +116,7 @@ func (d *feed) follow(ctx context.Context, got result) result {
 		return got
 	}
 	watcher, ok := reader.(store.Watcher)
-	if !ok {
+	if !ok || d.source.isCrowded() {
 		return got
 	}
 	pace := rate.NewLimiter(rate.Every(changePause), changeBurst)
@@ -127,6 +127,9 @@ func (d *feed) follow(ctx context.Context, got result) result {
 		next, ended := d.watch(ctx, watcher, got.version())
 		switch {
 		case ctx.Err() != nil || d.isWanted():
+			return got
+		case errors.Is(next.err, store.ErrNotWatched):
+			d.source.setCrowded()
 			return got
 		case !ended: // hushed: goes on when the source may
 			continue
@@ -155,7 +158,7 @@ func (d *feed) watch(ctx context.Context, watcher store.Watcher, after string) (
 
 // judge notes what a result means for the whole source.
 func (d *feed) judge(got result) result {
-	if got.settled() || errors.Is(got.err, context.Canceled) {
+	if got.settled() || errors.Is(got.err, context.Canceled) || errors.Is(got.err, store.ErrNotWatched) {
 		return got
 	}
 	d.owner.failures.Add(1)

@@ -38,6 +38,10 @@ type Source struct {
 	Open func() (store.Reader, error)
 }
 
+// rewatch is how long no document of a source is newly watched after the store had
+// no room for one more: asking costs a place in the class's rate.
+const rewatch = time.Minute
+
 type sourceID struct{ id, revision string }
 
 // source is what the feeds of one Source share.
@@ -54,6 +58,7 @@ type source struct {
 	mu     sync.Mutex
 	reader store.Reader // nil until opened
 	quiet  time.Time    // no request before
+	polled time.Time    // no new watch before
 }
 
 func newSource(src Source) *source {
@@ -143,6 +148,19 @@ func (s *source) hush(until time.Time) {
 	if until.After(s.quiet) {
 		s.quiet = until
 	}
+}
+
+// isCrowded says whether the store had no room for another watch lately.
+func (s *source) isCrowded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Before(s.polled)
+}
+
+func (s *source) setCrowded() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polled = time.Now().Add(rewatch)
 }
 
 // sleep waits, or answers the context's error.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/policy"
@@ -10,6 +11,10 @@ import (
 // MaxDocumentBytes is the size of the largest document that is read; a larger
 // one is refused with DocumentTooLarge.
 const MaxDocumentBytes = 4 << 20
+
+// ErrNotWatched says that a Watcher has no room for another watch. The caller polls
+// the document and tries again later.
+var ErrNotWatched = errors.New("no room for another watch")
 
 // Document is one version of a document as its store holds it. It is shared:
 // nobody changes it after it was returned. Either Text or Values is set.
@@ -44,7 +49,8 @@ type Watcher interface {
 	// Watch blocks until the document's version is another than after, and answers
 	// the document. An after of "" stands for an absent document: Watch then blocks
 	// until there is one, and otherwise answers an *Error with DocumentNotFound as
-	// soon as there is none. It answers any other *Error at once, and the context's
-	// error when the context ends first.
+	// soon as there is none. It answers any other *Error at once, ErrNotWatched
+	// where it can hold no more watches, and the context's error when the context
+	// ends first.
 	Watch(ctx context.Context, key policy.Key, after string) (*Document, error)
 }

@@ -43,7 +43,7 @@ type Config struct {
 type Client struct {
 	kv        *api.KV
 	transport *http.Transport
-	watches   chan struct{} // one place for each blocking query
+	watches   chan struct{} // one place for each watch
 }
 
 var _ store.Watcher = (*Client)(nil)

@@ -40,11 +40,16 @@ func TestClient_OnConsul(t *testing.T) {
 
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) storetest.Harness {
+			t.Helper()
 			return storetest.Harness{
 				Reader: open(t, consul.Config{Endpoint: "http://" + server.Addr + "/", Token: server.Token}),
 				Key:    func(name string) policy.Key { return policy.Key("app/" + strings.ToLower(t.Name()) + "/" + name) },
-				Put:    func(t *testing.T, key policy.Key, text string) { put(t, writer, key, text) },
+				Put: func(t *testing.T, key policy.Key, text string) {
+					t.Helper()
+					put(t, writer, key, text)
+				},
 				Delete: func(t *testing.T, key policy.Key) {
+					t.Helper()
 					if _, err := writer.KV().Delete(string(key), nil); err != nil {
 						t.Fatal(err)
 					}

@@ -6,12 +6,11 @@
 // fleet, so there is little load to spread.
 //
 // A watch is one blocking query for each key. An agent refuses more than 200
-// connections of one client by default, so a client holds at most 64 blocking
-// queries; further watches poll every 15 seconds, with jitter, until one of the
-// 64 places is free. Documents beyond 64 of one class are therefore seen within
-// 15 seconds and not at once. The index of a blocking query starts anew when it
-// goes back, and a query that answers without news is repeated once a second at
-// most.
+// connections of one client by default, so a client holds at most 64 watches and has
+// no room for more: package feed polls those documents, at their interval and the
+// class's rate, so a change of one is seen within the interval and not at once. The
+// index of a blocking query starts anew when it goes back, and a query that answers
+// without news is repeated once a second at most.
 //
 // Only a 404 that carries Consul's index header counts as absent. Everything
 // that is not clearly Consul's answer (an error page, a redirect, an empty or cut

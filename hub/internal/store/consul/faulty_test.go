@@ -6,6 +6,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -230,9 +232,11 @@ func TestClient_ClosedPort(t *testing.T) {
 
 func TestClient_TLS(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, pair("app/db", []byte("text")))
 	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are the point
+	server.StartTLS()
 	t.Cleanup(server.Close)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
@@ -308,12 +312,13 @@ func TestClient_SendsItsOwnKeyAndOptionsOnly(t *testing.T) {
 	defer server.Close()
 
 	cases := map[string]struct {
-		cfg   consul.Config
+		cfg   consul.Config // Endpoint is the path behind the server's address
 		key   policy.Key
 		uri   string
 		token string
 	}{
-		"nothing stated": {consul.Config{}, "a", "/v1/kv/a", ""},
+		"a path in the endpoint": {consul.Config{Endpoint: "/proxy/consul/"}, "a", "/proxy/consul/v1/kv/a", ""},
+		"nothing stated":         {consul.Config{}, "a", "/v1/kv/a", ""},
 		"everything stated": {
 			consul.Config{Token: "own", Datacenter: "dc", Namespace: "ns", Partition: "p"},
 			"a",
@@ -326,7 +331,7 @@ func TestClient_SendsItsOwnKeyAndOptionsOnly(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			tc.cfg.Endpoint = server.URL
+			tc.cfg.Endpoint = server.URL + tc.cfg.Endpoint
 			client := open(t, tc.cfg)
 			defer client.Close()
 			wantReason(t, client, tc.key, v1alpha1.ReasonDocumentNotFound)

@@ -17,9 +17,6 @@ const (
 	// maxWatches leaves room under an agent's 200 connections for two more classes
 	// on the same agent, or for other hub replicas behind one address.
 	maxWatches = 64
-	// pollEvery is how often a watch looks that has no place among maxWatches: the
-	// default interval of a Render.
-	pollEvery = 15 * time.Second
 	// blockFor is how long Consul is asked to block, on average: below the idle
 	// timeout of usual proxies.
 	blockFor = 50 * time.Second
@@ -29,8 +26,15 @@ const (
 	hotBurst = 3
 )
 
-// Watch blocks until the document's version is another than after.
+// Watch blocks until the document's version is another than after. It answers
+// store.ErrNotWatched while as many watches are held as one client may hold.
 func (c *Client) Watch(ctx context.Context, key policy.Key, after string) (*store.Document, error) {
+	select {
+	case c.watches <- struct{}{}:
+		defer func() { <-c.watches }()
+	default:
+		return nil, store.ErrNotWatched
+	}
 	// The version is an index to wait from; without one the first query does not
 	// block and tells the index.
 	index, err := strconv.ParseUint(after, 10, 64)
@@ -42,7 +46,7 @@ func (c *Client) Watch(ctx context.Context, key policy.Key, after string) (*stor
 		if err := sleep(ctx, pace.Reserve().Delay()); err != nil {
 			return nil, err
 		}
-		got := c.next(ctx, key, index)
+		got := c.block(ctx, key, index)
 		switch {
 		case got.err == nil && got.doc.Version != after:
 			return got.doc, nil
@@ -53,17 +57,8 @@ func (c *Client) Watch(ctx context.Context, key policy.Key, after string) (*stor
 	}
 }
 
-// next makes one blocking query, or waits and reads when all places are taken.
-func (c *Client) next(ctx context.Context, key policy.Key, index uint64) reading {
-	select {
-	case c.watches <- struct{}{}:
-		defer func() { <-c.watches }()
-	default:
-		if err := sleep(ctx, jitter(pollEvery)); err != nil {
-			return reading{err: err}
-		}
-		return c.get(ctx, "watch", key, api.QueryOptions{}, fetchTimeout)
-	}
+// block makes one blocking query.
+func (c *Client) block(ctx context.Context, key policy.Key, index uint64) reading {
 	wait := jitter(blockFor)
 	// Consul adds up to a sixteenth of the wait on its own.
 	timeout := wait + wait/16 + fetchTimeout

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dynamic-config.rs/fleet/hub/internal/policy"
+	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
 // script answers requests in memory, so that a test can let hours pass.
@@ -133,12 +134,8 @@ func TestWatch_BlockingQueriesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const documents = 3 * maxWatches
-		var blocking, most, polls atomic.Int64
+		var blocking, most atomic.Int64
 		client := scripted(t, func(r *http.Request) (uint64, int) {
-			if r.URL.Query().Get("index") == "" {
-				polls.Add(1)
-				return 7, 7
-			}
 			most.Store(max(most.Load(), blocking.Add(1)))
 			defer blocking.Add(-1)
 			block(r)
@@ -153,17 +150,21 @@ func TestWatch_BlockingQueriesAreBounded(t *testing.T) {
 				ended <- err
 			}()
 		}
+		var refused int
 		for range documents {
-			if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+			if err := <-ended; errors.Is(err, store.ErrNotWatched) {
+				refused++
+			} else if !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
 			}
 		}
 		if most.Load() != maxWatches {
 			t.Errorf("%d blocking queries at once, want %d", most.Load(), maxWatches)
 		}
-		if polls.Load() == 0 {
-			t.Error("no watch without a place polled")
+		if refused != documents-maxWatches {
+			t.Errorf("%d watches were refused, want %d", refused, documents-maxWatches)
 		}
+		watchFor(t, client, "a", "7", time.Second) // there is room again
 	})
 }
 

@@ -135,7 +135,7 @@ func (p place) read(ctx context.Context) (*store.Document, error) {
 	return doc, nil
 }
 
-// content answers an object's version and data, which nobody else holds.
+// content answers an object's version and data; the bytes are the cache's.
 func content(object any) (string, map[string][]byte) {
 	values := map[string][]byte{}
 	switch object := object.(type) {

@@ -31,10 +31,16 @@ func TestStore_OnAnAPIServer(t *testing.T) {
 	createNamespace(t, admin, "other")
 
 	t.Run("ConfigMaps pass the suite", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T) storetest.Harness { return configMapHarness(t, admin) })
+		storetest.Run(t, func(t *testing.T) storetest.Harness {
+			t.Helper()
+			return configMapHarness(t, admin)
+		})
 	})
 	t.Run("Secrets pass the suite", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T) storetest.Harness { return secretHarness(t, admin) })
+		storetest.Run(t, func(t *testing.T) storetest.Harness {
+			t.Helper()
+			return secretHarness(t, admin)
+		})
 	})
 	t.Run("an object is read whole, bytes and all", func(t *testing.T) { readsWhole(t, admin) })
 	t.Run("other namespaces are out of reach", func(t *testing.T) { staysInNamespace(t, admin) })
@@ -76,11 +82,13 @@ func check(t *testing.T, err error) {
 }
 
 func configMapHarness(t *testing.T, admin client.Interface) storetest.Harness {
+	t.Helper()
 	maps := admin.CoreV1().ConfigMaps(namespace)
 	return storetest.Harness{
 		Reader: open(t, admin),
 		Key:    func(name string) policy.Key { return policy.Key("configmaps/" + name + "/app.yaml") },
 		Put: func(t *testing.T, key policy.Key, text string) {
+			t.Helper()
 			at := key.Segments()
 			object := &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Name: at[1]},
@@ -93,6 +101,7 @@ func configMapHarness(t *testing.T, admin client.Interface) storetest.Harness {
 			check(t, err)
 		},
 		Delete: func(t *testing.T, key policy.Key) {
+			t.Helper()
 			check(t, maps.Delete(t.Context(), key.Segments()[1], metav1.DeleteOptions{}))
 		},
 		Awkward: []policy.Key{"configmaps/a.b.c/.data.yaml", "configmaps/0/_", "configmaps/x/A-b_c.JSON"},
@@ -100,12 +109,14 @@ func configMapHarness(t *testing.T, admin client.Interface) storetest.Harness {
 }
 
 func secretHarness(t *testing.T, admin client.Interface) storetest.Harness {
+	t.Helper()
 	secrets := admin.CoreV1().Secrets(namespace)
 	return storetest.Harness{
 		Reader: open(t, admin),
 		Secret: true,
 		Key:    func(name string) policy.Key { return policy.Key("secrets/" + name + "/app.yaml") },
 		Put: func(t *testing.T, key policy.Key, text string) {
+			t.Helper()
 			at := key.Segments()
 			object := &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Name: at[1]},
@@ -119,6 +130,7 @@ func secretHarness(t *testing.T, admin client.Interface) storetest.Harness {
 		},
 		// The last data key goes; the object stays.
 		Delete: func(t *testing.T, key policy.Key) {
+			t.Helper()
 			object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: key.Segments()[1]}}
 			_, err := secrets.Update(t.Context(), object, metav1.UpdateOptions{})
 			check(t, err)
@@ -140,6 +152,7 @@ func eventually(t *testing.T, s store.Reader, key policy.Key) *store.Document {
 }
 
 func readsWhole(t *testing.T, admin client.Interface) {
+	t.Helper()
 	binary := []byte{0, 0xff, 0xfe, '\n'}
 	_, err := admin.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "whole"},
@@ -176,6 +189,7 @@ func readsWhole(t *testing.T, admin client.Interface) {
 }
 
 func staysInNamespace(t *testing.T, admin client.Interface) {
+	t.Helper()
 	_, err := admin.CoreV1().Secrets("other").Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"},
 	}, metav1.CreateOptions{})
@@ -188,6 +202,7 @@ func staysInNamespace(t *testing.T, admin client.Interface) {
 }
 
 func refusesKeys(t *testing.T, admin client.Interface) {
+	t.Helper()
 	s := open(t, admin)
 	defer s.Close()
 	for _, key := range []policy.Key{
@@ -203,6 +218,7 @@ func refusesKeys(t *testing.T, admin client.Interface) {
 
 // needsPermission takes the way of a platform team that forgets the RBAC.
 func needsPermission(t *testing.T, admin client.Interface, config *rest.Config) {
+	t.Helper()
 	hub := rest.CopyConfig(config)
 	hub.Impersonate = rest.ImpersonationConfig{UserName: "hub"}
 	s := open(t, newClient(t, hub))

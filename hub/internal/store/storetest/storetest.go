@@ -72,6 +72,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	}
 	for name, test := range watched {
 		run(name, func(t *testing.T, h Harness) {
+			t.Helper()
 			w, ok := h.Reader.(store.Watcher)
 			if !ok {
 				t.Skip("the store cannot be watched")
@@ -82,6 +83,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 }
 
 func fetches(t *testing.T, h Harness) {
+	t.Helper()
 	key := h.Key("fetched")
 	h.Put(t, key, "a: 1\n")
 	doc := Eventually(t, h.Reader, key, "a: 1\n")
@@ -97,17 +99,20 @@ func fetches(t *testing.T, h Harness) {
 }
 
 func absent(t *testing.T, h Harness) {
+	t.Helper()
 	doc, err := h.Reader.Fetch(t.Context(), h.Key("never-written"))
 	wantAbsent(t, doc, err)
 }
 
 func emptyDocument(t *testing.T, h Harness) {
+	t.Helper()
 	key := h.Key("empty")
 	h.Put(t, key, "")
 	Eventually(t, h.Reader, key, "")
 }
 
 func version(t *testing.T, h Harness) {
+	t.Helper()
 	key := h.Key("version")
 	h.Put(t, key, "one")
 	first := Eventually(t, h.Reader, key, "one")
@@ -121,6 +126,7 @@ func version(t *testing.T, h Harness) {
 }
 
 func deleted(t *testing.T, h Harness) {
+	t.Helper()
 	key := h.Key("deleted")
 	h.Put(t, key, "text")
 	Eventually(t, h.Reader, key, "text")
@@ -138,6 +144,7 @@ func deleted(t *testing.T, h Harness) {
 }
 
 func awkward(t *testing.T, h Harness) {
+	t.Helper()
 	for _, key := range h.Awkward {
 		if canonical, err := policy.CanonicalKey(string(key)); err != nil || canonical != key {
 			t.Fatalf("key %q is not canonical: %v", key, err)
@@ -150,6 +157,7 @@ func awkward(t *testing.T, h Harness) {
 }
 
 func endedFetch(t *testing.T, h Harness) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if doc, err := h.Reader.Fetch(ctx, h.Key("ended")); !errors.Is(err, context.Canceled) {

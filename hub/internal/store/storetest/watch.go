@@ -35,6 +35,7 @@ func watch(t *testing.T, w store.Watcher, key policy.Key, after string) <-chan a
 }
 
 func watchChange(t *testing.T, h Harness, w store.Watcher) {
+	t.Helper()
 	key := h.Key("watch-change")
 	h.Put(t, key, "one")
 	first := Eventually(t, w, key, "one")
@@ -47,6 +48,7 @@ func watchChange(t *testing.T, h Harness, w store.Watcher) {
 }
 
 func watchDeletion(t *testing.T, h Harness, w store.Watcher) {
+	t.Helper()
 	key := h.Key("watch-deletion")
 	h.Put(t, key, "one")
 	first := Eventually(t, w, key, "one")
@@ -57,6 +59,7 @@ func watchDeletion(t *testing.T, h Harness, w store.Watcher) {
 }
 
 func watchAppear(t *testing.T, h Harness, w store.Watcher) {
+	t.Helper()
 	key := h.Key("watch-appear")
 	doc, err := w.Fetch(t.Context(), key)
 	wantAbsent(t, doc, err)
@@ -70,6 +73,7 @@ func watchAppear(t *testing.T, h Harness, w store.Watcher) {
 }
 
 func watchBehind(t *testing.T, h Harness, w store.Watcher) {
+	t.Helper()
 	key := h.Key("watch-behind")
 	h.Put(t, key, "one")
 	first := Eventually(t, w, key, "one")
@@ -82,6 +86,7 @@ func watchBehind(t *testing.T, h Harness, w store.Watcher) {
 }
 
 func watchOther(t *testing.T, h Harness, w store.Watcher) {
+	t.Helper()
 	key, other := h.Key("watch-own"), h.Key("watch-own-not")
 	h.Put(t, key, "one")
 	h.Put(t, other, "one")
@@ -99,6 +104,7 @@ func watchOther(t *testing.T, h Harness, w store.Watcher) {
 }
 
 func watchEnded(t *testing.T, h Harness, w store.Watcher) {
+	t.Helper()
 	key := h.Key("watch-ended")
 	h.Put(t, key, "one")
 	first := Eventually(t, w, key, "one")

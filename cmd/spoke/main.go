@@ -1,0 +1,74 @@
+// Command spoke is the agent of a workload cluster. It takes flags, makes a
+// configuration of them and runs package spoke until it is told to end.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"dynamic-config.rs/fleet/internal/telemetry"
+	"dynamic-config.rs/fleet/spoke"
+)
+
+// version is set when the binary is linked.
+var version = "dev"
+
+func main() {
+	if err := run(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, "spoke:", err)
+		os.Exit(1)
+	}
+}
+
+// run reads the flags and runs the agent until ctx ends.
+func run(ctx context.Context) error {
+	config := spoke.Config{Version: version, Instance: os.Getenv("POD_UID")}
+	var logs telemetry.LogConfig
+	var namespaces string
+	var showVersion bool
+	flags := flag.CommandLine // has --kubeconfig, of controller-runtime
+	logs.BindFlags(flags)
+	bind(flags, &config)
+	flags.StringVar(&namespaces, "watch-namespaces", "", "comma-separated namespaces whose Renders are kept; all when empty")
+	flags.BoolVar(&showVersion, "version", false, "print the version and end")
+	flag.Parse()
+	if showVersion {
+		_, err := fmt.Fprintln(os.Stdout, version)
+		return err
+	}
+	if namespaces != "" {
+		config.WatchNamespaces = strings.Split(namespaces, ",")
+	}
+	log, _, err := telemetry.NewLogger(os.Stderr, logs)
+	if err != nil {
+		return err
+	}
+	log = log.WithValues(telemetry.KeyCluster, config.Cluster)
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	if config.REST, err = ctrl.GetConfig(); err != nil {
+		return fmt.Errorf("find the API server: %w", err)
+	}
+	return spoke.Run(ctrl.LoggerInto(ctx, log), config)
+}
+
+// bind makes flags for the configuration.
+func bind(flags *flag.FlagSet, c *spoke.Config) {
+	flags.StringVar(&c.HubAddress, "hub-address", "", "host:port of the hub")
+	flags.StringVar(&c.HubCAFile, "hub-ca-file", "", "file with the hub's roots in PEM")
+	flags.StringVar(&c.HubServerName, "hub-server-name", spoke.DefaultServerName, "name in the hub's certificate")
+	flags.StringVar(&c.Cluster, "cluster", "", "name of this cluster's SpokeCluster on the hub")
+	flags.StringVar(&c.JoinTokenFile, "join-token-file", "", "file with a join token, for the first enrolment")
+	flags.StringVar(&c.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the agent's own namespace; $POD_NAMESPACE when not given")
+	flags.StringVar(&c.MetricsBindAddress, "metrics-bind-address", ":8080", "address of the metrics; 0 for none")
+	flags.StringVar(&c.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.DurationVar(&c.Backoff.AfterSession, "reconnect-after-session", 0, "longest first delay after a session; 15s when 0")
+	flags.DurationVar(&c.Backoff.Min, "reconnect-min", 0, "shortest delay after an attempt that failed; 1s when 0")
+	flags.DurationVar(&c.Backoff.Max, "reconnect-max", 0, "longest delay after attempts that failed; 60s when 0")
+}

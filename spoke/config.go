@@ -1,0 +1,85 @@
+package spoke
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+
+	"dynamic-config.rs/fleet/spoke/internal/syncclient"
+)
+
+// DefaultServerName is the name in a hub's certificate.
+const DefaultServerName = "dynamic-config-hub"
+
+// Backoff says how long the agent waits before it connects again.
+type Backoff = syncclient.Backoff
+
+// Config configures an agent.
+type Config struct {
+	// REST reaches the API server of the workload cluster.
+	REST *rest.Config
+	// HubAddress is the hub's host:port.
+	HubAddress string
+	// HubCAFile holds the hub's roots in PEM.
+	HubCAFile string
+	// HubServerName is the name in the hub's certificate; DefaultServerName when
+	// empty.
+	HubServerName string
+	// Cluster is the name of the SpokeCluster on the hub, a DNS label.
+	Cluster string
+	// JoinTokenFile holds a join token for the first enrolment. It may be empty,
+	// and the file may be gone once the cluster has joined.
+	JoinTokenFile string
+	// Namespace is the agent's own, where it keeps its key and certificate.
+	Namespace string
+	// WatchNamespaces are the namespaces whose Renders are kept; all when empty.
+	WatchNamespaces []string
+	// MetricsBindAddress serves Prometheus metrics; "0" serves none.
+	MetricsBindAddress string
+	// HealthProbeBindAddress serves /healthz and /readyz; "0" serves none.
+	HealthProbeBindAddress string
+	// Version of the agent, for people.
+	Version string
+	// Instance tells two agents of one cluster apart, for people: the pod's UID.
+	// Random when empty.
+	Instance string
+	// Backoff between sessions; its zero value is the one for production.
+	Backoff Backoff
+}
+
+// Validate checks the configuration.
+func (c *Config) Validate() error {
+	if c.REST == nil {
+		return errors.New("no configuration of the API server")
+	}
+	if problems := validation.IsDNS1123Label(c.Cluster); len(problems) > 0 {
+		return fmt.Errorf("cluster name %q: %s", c.Cluster, problems[0])
+	}
+	for _, namespace := range append(slices.Clone(c.WatchNamespaces), c.Namespace) {
+		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+			return fmt.Errorf("namespace %q: %s", namespace, problems[0])
+		}
+	}
+	if c.HubAddress == "" {
+		return errors.New("hub address is empty")
+	}
+	if c.HubCAFile == "" {
+		return errors.New("hub CA file is empty")
+	}
+	return nil
+}
+
+// withDefaults fills in what may be empty.
+func (c Config) withDefaults() Config {
+	if c.HubServerName == "" {
+		c.HubServerName = DefaultServerName
+	}
+	if c.Instance == "" {
+		c.Instance = rand.Text()
+	}
+	return c
+}

@@ -1,0 +1,164 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
+	"dynamic-config.rs/fleet/spoke/internal/apply"
+)
+
+// believeWritten is how long our own write is believed over a cache that does not
+// show it. A watch is late by milliseconds; seconds mean that it never will.
+const believeWritten = 5 * time.Second
+
+// Reconcile looks at one Render: it uses the hub's answer if there is one, writes
+// the status, lets go of former targets and tells the hub what the Render asks.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	render := &v1alpha1.DynamicConfigRender{}
+	err := r.cache.Get(ctx, request.NamespacedName, render)
+	if apierrors.IsNotFound(err) || (err == nil && !render.DeletionTimestamp.IsZero()) {
+		r.entries.drop(request.NamespacedName)
+		return ctrl.Result{}, r.publish(ctx, request.NamespacedName)
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	known := r.entries.of(request.NamespacedName)
+	if v := r.handle(ctx, render, known); v != nil {
+		known.verdict = v
+	}
+	failed := errors.Join(r.report(ctx, render, known), r.publish(ctx, request.NamespacedName), r.releaseFormer(ctx, render, known))
+	return ctrl.Result{RequeueAfter: known.wakeIn(time.Now())}, failed
+}
+
+// handle uses the hub's answer, if there is one for this Render as it is now. It
+// returns nil when there is nothing to say.
+func (r *Reconciler) handle(ctx context.Context, render *v1alpha1.DynamicConfigRender, known *entry) *verdict {
+	a := r.entries.take(client.ObjectKeyFromObject(render))
+	switch {
+	case a == nil:
+		if apimeta.FindStatusCondition(render.Status.Conditions, v1alpha1.ConditionReady) == nil && known.verdict == nil {
+			return pending(render)
+		}
+		return nil
+	case a.ref.GetUid() != string(render.UID), a.generation != render.Generation, render.Spec.Suspend:
+		a.result(fleetv1.DeliveryResult_CODE_SUPERSEDED, "", "")
+		return nil
+	case a.deliver != nil:
+		return r.deliver(ctx, render, known, a)
+	case a.current != nil:
+		known.succeed(nil)
+		return rendered(a, a.current.GetHandledSync(), false)
+	default:
+		// The hub comes back by itself when it has content.
+		known.succeed(nil)
+		return refused(a)
+	}
+}
+
+// deliver applies content and answers the hub.
+func (r *Reconciler) deliver(ctx context.Context, render *v1alpha1.DynamicConfigRender, known *entry, a *answer) *verdict {
+	log := ctrl.LoggerFrom(ctx)
+	result, err := r.applier.Apply(ctx, apply.Desired{
+		Render: render, ContentID: a.deliver.GetContentId(), Data: a.deliver.GetData(),
+	})
+	if err != nil {
+		code := fleetv1.DeliveryResult_CODE_FAILED
+		if !retryable(err) {
+			code = fleetv1.DeliveryResult_CODE_REJECTED
+		}
+		known.fail(err, resourceVersionOf(r.cachedTarget(ctx, render)))
+		applyTotal.WithLabelValues(apply.ReasonOf(err)).Inc()
+		log.Info("Target not written", "reason", apply.ReasonOf(err), "cause", err.Error())
+		a.result(code, apply.ReasonOf(err), err.Error())
+		return unapplied(a, err)
+	}
+	known.succeed(&written{
+		uid: render.UID, generation: render.Generation, contentID: a.deliver.GetContentId(),
+		resourceVersion: result.ResourceVersion, until: time.Now().Add(believeWritten),
+	})
+	code := fleetv1.DeliveryResult_CODE_UNCHANGED
+	if result.Written {
+		code = fleetv1.DeliveryResult_CODE_APPLIED
+		log.Info("Target written", "target", render.Spec.Target.Kind()+"/"+render.Spec.Target.Name())
+	}
+	applyTotal.WithLabelValues(v1alpha1.ReasonApplied).Inc()
+	a.result(code, "", "")
+	return rendered(a, a.deliver.GetHandledSync(), result.NewContent)
+}
+
+// publish tells the hub what a Render asks for now. Cache reads only go forward,
+// and with the lock what is told does too.
+func (r *Reconciler) publish(ctx context.Context, key client.ObjectKey) error {
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	render := &v1alpha1.DynamicConfigRender{}
+	err := r.cache.Get(ctx, key, render)
+	if apierrors.IsNotFound(err) || (err == nil && !render.DeletionTimestamp.IsZero()) {
+		r.upstream.Remove(&fleetv1.RenderRef{Namespace: key.Namespace, Name: key.Name})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	known := r.entries.of(key)
+	target := r.cachedTarget(ctx, render)
+	spec := specOf(render, known.have(render, target, time.Now()))
+	if known.askAgain(resourceVersionOf(target), time.Now()) {
+		r.upstream.Ask(spec)
+	} else {
+		r.upstream.Upsert(spec)
+	}
+	return nil
+}
+
+// cachedTarget is the metadata of a Render's target as cached; nil for none, and
+// for one that is not marked as ours.
+func (r *Reconciler) cachedTarget(ctx context.Context, render *v1alpha1.DynamicConfigRender) *metav1.PartialObjectMetadata {
+	target := apply.Metadata(render.Spec.Target.Kind())
+	key := client.ObjectKey{Namespace: render.Namespace, Name: render.Spec.Target.Name()}
+	if err := r.cache.Get(ctx, key, target); err != nil {
+		return nil // a cache fails only by not having it
+	}
+	return target
+}
+
+// releaseFormer lets go of objects that were the Render's target before, once the
+// present one holds its content.
+func (r *Reconciler) releaseFormer(ctx context.Context, render *v1alpha1.DynamicConfigRender, known *entry) error {
+	if known.have(render, r.cachedTarget(ctx, render), time.Now()) == nil {
+		return nil
+	}
+	var failed error
+	for _, kind := range targetKinds {
+		var marked metav1.PartialObjectMetadataList
+		marked.SetGroupVersionKind(apply.Metadata(kind).GroupVersionKind())
+		err := r.cache.List(ctx, &marked, client.InNamespace(render.Namespace),
+			client.MatchingFields{indexRenderUID: string(render.UID)})
+		failed = errors.Join(failed, err)
+		for _, object := range marked.Items {
+			if kind == render.Spec.Target.Kind() && object.Name == render.Spec.Target.Name() {
+				continue
+			}
+			failed = errors.Join(failed, r.applier.Release(ctx, render, kind, object.Name))
+		}
+	}
+	return failed
+}
+
+// resourceVersionOf is empty for no object.
+func resourceVersionOf(target *metav1.PartialObjectMetadata) string {
+	if target == nil {
+		return ""
+	}
+	return target.ResourceVersion
+}

@@ -1,0 +1,77 @@
+package syncclient
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errorDomain is the domain of the hub's error reasons.
+const errorDomain = "dynamic-config.rs"
+
+// Why this side ended a session.
+var (
+	errNoWelcome   = errors.New("the hub did not welcome the session in time")
+	errHubSilent   = errors.New("the hub was silent for three heartbeats")
+	errSendBlocked = errors.New("the hub did not read for too long")
+	errRenewal     = errors.New("the certificate is due for renewal")
+	errDrained     = errors.New("the hub asked for a new session")
+	errNoEvidence  = errors.New("no valid certificate and nothing to enrol with")
+)
+
+// Error is an answer of the hub.
+type Error struct {
+	// Code is the gRPC code.
+	Code codes.Code
+	// Reason is the hub's stable reason; empty when it gave none.
+	Reason string
+	// Message is for people.
+	Message string
+}
+
+// Error names code, reason and message.
+func (e *Error) Error() string {
+	if e.Reason == "" {
+		return fmt.Sprintf("hub: %s: %s", e.Code, e.Message)
+	}
+	return fmt.Sprintf("hub: %s: %s: %s", e.Code, e.Reason, e.Message)
+}
+
+// fromStatus is the only place that reads gRPC errors.
+func fromStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	e := &Error{Code: s.Code(), Message: s.Message()}
+	for _, detail := range s.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == errorDomain {
+			e.Reason = info.GetReason()
+		}
+	}
+	return e
+}
+
+// rejectsCertificate says whether the hub does not accept our certificate.
+func rejectsCertificate(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == codes.Unauthenticated
+}
+
+// reasonOf is the hub's reason, or the gRPC code, or empty.
+func reasonOf(err error) string {
+	var e *Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	if e.Reason != "" {
+		return e.Reason
+	}
+	return e.Code.String()
+}

@@ -1,0 +1,154 @@
+package spoke
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/spoke/internal/controller"
+	"dynamic-config.rs/fleet/spoke/internal/credential"
+	"dynamic-config.rs/fleet/spoke/internal/syncclient"
+)
+
+// Run runs the agent until ctx ends. The logger is taken from ctx.
+func Run(ctx context.Context, c Config) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	c = c.withDefaults()
+	mgr, err := newManager(ctx, c)
+	if err != nil {
+		return fmt.Errorf("make the manager: %w", err)
+	}
+	reconciler := controller.New(mgr)
+	hub, err := syncclient.New(syncclient.Config{
+		Address: c.HubAddress, ServerName: c.HubServerName, CAFile: c.HubCAFile,
+		Cluster: c.Cluster, Version: c.Version, Instance: c.Instance,
+		Credentials: &credential.Secret{Client: mgr.GetClient(), Namespace: c.Namespace},
+		Evidence:    evidence(c), Receiver: reconciler, Backoff: c.Backoff,
+	})
+	if err != nil {
+		return err
+	}
+	if err := reconciler.SetupWithManager(ctx, mgr, hub); err != nil {
+		return err
+	}
+	if err := addChecks(mgr, hub); err != nil {
+		return err
+	}
+	session := func(ctx context.Context) error {
+		// Before the first session, so that its inventory is whole.
+		if err := reconciler.Prime(ctx); err != nil {
+			return err
+		}
+		return hub.Run(ctx)
+	}
+	for _, run := range []manager.RunnableFunc{reconciler.WatchHub, session} {
+		if err := mgr.Add(run); err != nil {
+			return err
+		}
+	}
+	return mgr.Start(ctx)
+}
+
+// evidence is what the agent enrols with.
+func evidence(c Config) syncclient.Evidence {
+	if c.JoinTokenFile == "" {
+		return nil
+	}
+	return syncclient.JoinTokenFile(c.JoinTokenFile)
+}
+
+// newManager makes a manager that caches Renders, and targets as metadata.
+func newManager(ctx context.Context, c Config) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, authorizationv1.AddToScheme, v1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	targets := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedByValue})}
+	var namespaces map[string]cache.Config
+	for _, namespace := range c.WatchNamespaces {
+		if namespaces == nil {
+			namespaces = make(map[string]cache.Config)
+		}
+		namespaces[namespace] = cache.Config{}
+	}
+	return ctrl.NewManager(restConfig(c), ctrl.Options{
+		Scheme: scheme,
+		Logger: ctrl.LoggerFrom(ctx),
+		Cache: cache.Options{
+			DefaultNamespaces: namespaces,
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Secret{}:                targets,
+				&corev1.ConfigMap{}:             targets,
+				&v1alpha1.DynamicConfigRender{}: {Transform: cache.TransformStripManagedFields()},
+			},
+		},
+		// Contents are never cached: what is read is read for one decision.
+		Client: client.Options{Cache: &client.CacheOptions{
+			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
+		}},
+		Metrics:                metricsserver.Options{BindAddress: c.MetricsBindAddress},
+		HealthProbeBindAddress: c.HealthProbeBindAddress,
+		// Several agents may run in one process.
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+}
+
+// restConfig raises the client's own rate limit. A cold start of 4,000 Renders is
+// 12,000 requests, two minutes at this rate; beyond it the API server's priority
+// and fairness decides.
+func restConfig(c Config) *rest.Config {
+	limited := rest.CopyConfig(c.REST)
+	if limited.QPS >= 0 {
+		limited.QPS, limited.Burst = max(limited.QPS, 100), max(limited.Burst, 200)
+	}
+	limited.UserAgent = "dynamic-config-spoke/" + c.Version
+	return limited
+}
+
+// addChecks serves liveness and readiness. Losing the hub is a condition and a
+// metric, not unreadiness: there is nothing better to switch to.
+func addChecks(mgr ctrl.Manager, hub *syncclient.Client) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	err := mgr.AddReadyzCheck("caches", func(request *http.Request) error {
+		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("caches are not filled")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("identity", func(*http.Request) error {
+		if !hub.Enrolled() {
+			return errors.New("not enrolled with the hub")
+		}
+		return nil
+	})
+}
