@@ -126,6 +126,10 @@ func explain(ctx context.Context, spoke *stage.Spoke, namespace string) string {
 	return text
 }
 
+func keyOf(ref *v1alpha1.SecretReference) client.ObjectKey {
+	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+}
+
 // update changes an object, again when somebody else did meanwhile.
 func update[T client.Object](t *testing.T, c *testenv.Cluster, object T, change func(T)) {
 	t.Helper()

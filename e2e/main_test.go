@@ -43,7 +43,7 @@ func run(m *testing.M) int {
 	fleet, err = stage.Start(ctx, stage.Options{
 		Dir: dir, Spokes: []string{"east", "west"},
 		HubArgs:   []string{"--heartbeat=2s"},
-		SpokeArgs: []string{"--reconnect-first=1s", "--reconnect-min=200ms", "--reconnect-max=2s"},
+		SpokeArgs: []string{"--reconnect-after-session=1s", "--reconnect-min=200ms", "--reconnect-max=2s"},
 	})
 	if err != nil {
 		log.Print(err)

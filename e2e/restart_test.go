@@ -78,16 +78,19 @@ func TestSuspension_ClosesTheSessionAndKeepsTheTargets(t *testing.T) {
 	const key = "suspend/app.json"
 	putConsul(t, key, `{"colour":"red"}`)
 	consulClass(t, "suspend", "suspend/", countRequests(t))
-	west := fleet.Spoke("west")
+	east, west := fleet.Spoke("east"), fleet.Spoke("west")
 	namespaces(t, "suspend")
-	create(t, west.Cluster, render("suspend", "suspend", key))
-	holds(t, west, "suspend", "colour", "red")
+	for _, spoke := range fleet.Spokes {
+		create(t, spoke.Cluster, render("suspend", "suspend", key))
+		holds(t, spoke, "suspend", "colour", "red")
+	}
 
 	cluster := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: west.Name}}
 	update(t, fleet.Hub.Cluster, cluster, func(c *v1alpha1.SpokeCluster) { c.Spec.Suspend = true })
 	g := gomega.NewWithT(t)
 	g.Eventually(func() bool { _, connected := epoch(t, west.Name); return connected }).WithTimeout(patience).Should(gomega.BeFalse())
 	putConsul(t, key, `{"colour":"blue"}`)
+	holds(t, east, "suspend", "colour", "blue") // so the hub has it
 	holds(t, west, "suspend", "colour", "red")
 
 	update(t, fleet.Hub.Cluster, cluster, func(c *v1alpha1.SpokeCluster) { c.Spec.Suspend = false })

@@ -101,9 +101,12 @@ func isRefused(ctx context.Context, n *narrator, s *stage.Stage) error {
 	if err := n.show(ctx, west.Name, west.Kubeconfig, "get", "dynamicconfigrenders", "-A"); err != nil {
 		return err
 	}
-	_, err := n.run(ctx, west.Kubeconfig, "", "get", "secret", "database", "-n", "stranger")
-	if err == nil {
-		return fmt.Errorf("namespace stranger has a Secret it must not have")
+	secrets, err := n.run(ctx, west.Kubeconfig, "", "get", "secrets", "-n", "stranger", "-o", "name")
+	if err != nil {
+		return err
+	}
+	if secrets = strings.TrimSpace(secrets); secrets != "" {
+		return fmt.Errorf("namespace stranger has %s, which it must not have", secrets)
 	}
 	n.say("No Secret was written in namespace stranger.")
 	return nil
