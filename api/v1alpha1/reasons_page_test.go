@@ -1,0 +1,34 @@
+package v1alpha1_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The page of reasons is where an alert links to: a heading for each reason, and
+// none for anything else.
+func TestReasons_ThePageHasAHeadingForEach(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reasons.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var headings, reasons []string
+	for _, match := range regexp.MustCompile(`(?m)^### (.+)$`).FindAllStringSubmatch(string(page), -1) {
+		headings = append(headings, match[1])
+	}
+	eachConstant(t, "conditions.go", func(name, value, _ string) {
+		if strings.HasPrefix(name, "Reason") {
+			reasons = append(reasons, value)
+		}
+	})
+	slices.Sort(headings)
+	slices.Sort(reasons)
+	if diff := cmp.Diff(reasons, headings); diff != "" {
+		t.Errorf("reasons and headings (-constants +page):\n%s", diff)
+	}
+}
