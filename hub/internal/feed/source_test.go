@@ -251,3 +251,85 @@ func TestSource_WhatCannotBeWatchedIsPolled(t *testing.T) {
 		f.stop()
 	})
 }
+
+// throttling answers one key with a Retry-After and tells who is inside Watch.
+type throttling struct {
+	*memory.Store
+
+	inside atomic.Int64
+}
+
+func (s *throttling) Fetch(ctx context.Context, key policy.Key) (*store.Document, error) {
+	doc, err := s.Store.Fetch(ctx, key)
+	if key == "throttled" {
+		return nil, &store.Error{Reason: v1alpha1.ReasonStoreThrottled, RetryAfter: time.Minute, Err: errors.New("429")}
+	}
+	return doc, err
+}
+
+func (s *throttling) Watch(ctx context.Context, key policy.Key, after string) (*store.Document, error) {
+	s.inside.Add(1)
+	defer s.inside.Add(-1)
+	return s.Store.Watch(ctx, key, after)
+}
+
+func TestSource_RetryAfterHoldsForWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &throttling{Store: memory.New()}
+		source := feed.Source{
+			ID: "class", Limits: feed.Limits{RequestsPerSecond: 1, Burst: 1},
+			Open: func() (store.Reader, error) { return s, nil },
+		}
+		f := start(t)
+		s.Put("watched", "one")
+		f.Subscribe(sub(0), source, "watched", time.Hour)
+		pass(10 * time.Second)
+		if n := s.inside.Load(); n != 1 {
+			t.Fatalf("%d watches under way, want 1", n)
+		}
+		f.Subscribe(sub(1), source, "throttled", time.Hour)
+		synctest.Wait()
+		for n := range 5 { // these wait for their turn when the store asks for quiet
+			f.Subscribe(sub(2+n), source, policy.Key(fmt.Sprint(n)), time.Hour)
+		}
+		pass(50 * time.Second)
+		if got := f.Stats().Fetches; got != 2 || s.inside.Load() != 0 {
+			t.Errorf("%d fetches and %d watches under way in the quiet, want 2 and none", got, s.inside.Load())
+		}
+		pass(time.Minute)
+		if got := f.Stats().Fetches; got != 7 || s.inside.Load() != 6 {
+			t.Errorf("%d fetches and %d watches under way after the quiet, want 7 and 6", got, s.inside.Load())
+		}
+		f.stop()
+	})
+}
+
+func TestSource_RetryAfterHoldsForThoseInTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		s.Fail(&store.Error{Reason: v1alpha1.ReasonStoreThrottled, RetryAfter: time.Minute, Err: errors.New("429")})
+		// The answer takes long enough for others to have entered the queue.
+		answers := &slow{Reader: s, takes: 500 * time.Millisecond}
+		source := feed.Source{
+			ID: "class", Limits: feed.Limits{RequestsPerSecond: 1, Burst: 1},
+			Open: func() (store.Reader, error) { return answers, nil },
+		}
+		f := feed.New(feed.Config{Wake: func(feed.Subscriber) {}})
+		for n := range 50 {
+			f.Subscribe(sub(n), source, policy.Key(fmt.Sprint(n)), time.Hour)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- f.Run(ctx) }()
+		pass(59 * time.Second)
+		if got := f.Stats().Fetches; got != 1 {
+			t.Errorf("%d fetches within the quiet that the first one brought", got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

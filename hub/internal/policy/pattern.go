@@ -60,13 +60,9 @@ func matches(pattern string, key Key, who Requester) bool {
 
 // matchesLiteral compares one segment after putting in the requester's names.
 // The names are put in here, after the split, so that nothing in a name can act
-// as a slash, a wildcard or another placeholder.
+// as a slash, a wildcard or another placeholder. Neither name is empty: the rules on
+// cluster and namespace refuse such a requester.
 func matchesLiteral(segment, have string, who Requester) bool {
-	unnamed := (who.Cluster == "" && strings.Contains(segment, cluster)) ||
-		(who.Namespace == "" && strings.Contains(segment, namespace))
-	if unnamed {
-		return false
-	}
 	return strings.NewReplacer(cluster, who.Cluster, namespace, who.Namespace).Replace(segment) == have
 }
 
