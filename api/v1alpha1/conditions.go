@@ -86,8 +86,8 @@ const (
 	// ReasonShapeInvalid: the shape or file format cannot hold this document.
 	// The tenant's: another shape or file extension.
 	ReasonShapeInvalid = "ShapeInvalid"
-	// ReasonKeyInvalid: a name is no valid data key, or spec.key no valid store
-	// key. The tenant's: rename it.
+	// ReasonKeyInvalid: a name in the document is no valid data key; on Fetched:
+	// spec.key is no valid key of the store. The tenant's: rename it.
 	ReasonKeyInvalid = "KeyInvalid"
 	// ReasonKeyCollision: two places of the document would get one name. The
 	// document's owner: rename one.

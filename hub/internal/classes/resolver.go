@@ -23,6 +23,9 @@ const (
 	defaultRequestsPerSecond = 20
 	defaultBurst             = 40
 	defaultConcurrency       = 8
+	// cachedPerSecond is the default for a source that is read from the hub's own
+	// cache: it costs nobody else anything.
+	cachedPerSecond = 1000
 )
 
 // ErrNotFound says that the hub has no such class.
@@ -107,7 +110,7 @@ func (r *Resolver) Source(ctx context.Context, c *Class) (feed.Source, error) {
 	}
 	cred := Credential{Token: strings.TrimSpace(string(token)), CAPEM: ca}
 	return feed.Source{
-		ID: c.Ref.String(), Revision: c.revision + "." + digest(token, ca), Limits: limitsOf(c.Spec.Limits),
+		ID: c.Ref.String(), Revision: c.revision + "." + digest(token, ca), Limits: limitsOf(&c.Spec),
 		Open: func() (store.Reader, error) { return r.Open(c, cred) },
 	}, nil
 }
@@ -126,9 +129,14 @@ func (r *Resolver) read(ctx context.Context, s *secretKey, missing string) ([]by
 	return data[s.key], nil
 }
 
-func limitsOf(l *v1alpha1.ClassLimits) feed.Limits {
+func limitsOf(spec *v1alpha1.ClassCommon) feed.Limits {
+	l := spec.Limits
 	if l == nil {
 		l = &v1alpha1.ClassLimits{}
+	}
+	perSecond, burst := defaultRequestsPerSecond, defaultBurst
+	if spec.Source == v1alpha1.SourceKubernetes {
+		perSecond, burst = cachedPerSecond, cachedPerSecond
 	}
 	or := func(v *int32, fallback int) int {
 		if v == nil {
@@ -137,7 +145,7 @@ func limitsOf(l *v1alpha1.ClassLimits) feed.Limits {
 		return int(*v)
 	}
 	return feed.Limits{
-		RequestsPerSecond: or(l.RequestsPerSecond, defaultRequestsPerSecond), Burst: or(l.Burst, defaultBurst),
+		RequestsPerSecond: or(l.RequestsPerSecond, perSecond), Burst: or(l.Burst, burst),
 		Concurrency: or(l.Concurrency, defaultConcurrency), MinInterval: time.Duration(or(l.MinIntervalSeconds, 0)) * time.Second,
 	}
 }

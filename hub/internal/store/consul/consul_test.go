@@ -12,6 +12,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/store"
 	"dynamic-config.rs/fleet/hub/internal/store/consul"
 	"dynamic-config.rs/fleet/hub/internal/store/storetest"
+	"dynamic-config.rs/fleet/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
@@ -35,14 +36,14 @@ func put(t *testing.T, client *api.Client, key policy.Key, text string) {
 }
 
 func TestClient_OnConsul(t *testing.T) {
-	server := startConsul(t)
-	writer := server.client(t)
+	server := testenv.Consul(t, testenv.WithACL)
+	writer := writer(t, server)
 
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) storetest.Harness {
 			t.Helper()
 			return storetest.Harness{
-				Reader: open(t, consul.Config{Endpoint: "http://" + server.Addr + "/", Token: server.Token}),
+				Reader: open(t, consul.Config{Endpoint: server.Addr + "/", Token: server.Token}),
 				Key:    func(name string) policy.Key { return policy.Key("app/" + strings.ToLower(t.Name()) + "/" + name) },
 				Put: func(t *testing.T, key policy.Key, text string) {
 					t.Helper()
@@ -61,19 +62,19 @@ func TestClient_OnConsul(t *testing.T) {
 	t.Run("a token without the permission is told so", func(t *testing.T) {
 		put(t, writer, "denied", "canary")
 		token := newToken(t, writer, `key_prefix "granted/" { policy = "read" }`)
-		client := open(t, consul.Config{Endpoint: "http://" + server.Addr, Token: token})
+		client := open(t, consul.Config{Endpoint: server.Addr, Token: token})
 		defer client.Close()
 		wantReason(t, client, "denied", v1alpha1.ReasonKeyForbidden)
 		wantReason(t, client, "granted/none", v1alpha1.ReasonDocumentNotFound)
 	})
 	t.Run("an unknown token is rejected", func(t *testing.T) {
-		client := open(t, consul.Config{Endpoint: "http://" + server.Addr, Token: "11111111-2222-3333-4444-555555555555"})
+		client := open(t, consul.Config{Endpoint: server.Addr, Token: "11111111-2222-3333-4444-555555555555"})
 		defer client.Close()
 		wantReason(t, client, "ready", v1alpha1.ReasonCredentialRejected)
 	})
 	t.Run("without a token the request is anonymous, whatever the environment holds", func(t *testing.T) {
 		t.Setenv("CONSUL_HTTP_TOKEN", server.Token)
-		client := open(t, consul.Config{Endpoint: "http://" + server.Addr})
+		client := open(t, consul.Config{Endpoint: server.Addr})
 		defer client.Close()
 		wantReason(t, client, "ready", v1alpha1.ReasonKeyForbidden)
 	})

@@ -10,13 +10,14 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/store"
 	"dynamic-config.rs/fleet/hub/internal/store/consul"
 	"dynamic-config.rs/fleet/hub/internal/store/storetest"
+	"dynamic-config.rs/fleet/internal/testenv"
 )
 
 // TestClient_FeedsTheFleet takes a change from Consul to two subscribers: one
 // fetch, and the change arrives without the interval having passed.
 func TestClient_FeedsTheFleet(t *testing.T) {
-	server := startConsul(t)
-	writer := server.client(t)
+	server := testenv.Consul(t, testenv.WithACL)
+	writer := writer(t, server)
 	const key = policy.Key("app/db.json")
 	put(t, writer, key, `{"v":1}`)
 
@@ -33,7 +34,7 @@ func TestClient_FeedsTheFleet(t *testing.T) {
 	}()
 
 	source := feed.Source{ID: "ClusterDynamicConfigClass/platform", Revision: "1", Open: func() (store.Reader, error) {
-		return consul.New(consul.Config{Endpoint: "http://" + server.Addr, Token: server.Token})
+		return consul.New(consul.Config{Endpoint: server.Addr, Token: server.Token})
 	}}
 	east := feed.Subscriber{Cluster: "east", Namespace: "team", Name: "db"}
 	west := feed.Subscriber{Cluster: "west", Namespace: "team", Name: "db"}

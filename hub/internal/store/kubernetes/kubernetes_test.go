@@ -20,12 +20,13 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/store"
 	"dynamic-config.rs/fleet/hub/internal/store/kubernetes"
 	"dynamic-config.rs/fleet/hub/internal/store/storetest"
+	"dynamic-config.rs/fleet/internal/testenv"
 )
 
 const namespace = "documents"
 
 func TestStore_OnAnAPIServer(t *testing.T) {
-	config := startControlPlane(t)
+	config := testenv.ControlPlane(t, testenv.WithoutControllers).Config
 	admin := newClient(t, config)
 	createNamespace(t, admin, namespace)
 	createNamespace(t, admin, "other")
