@@ -178,16 +178,16 @@ func (r *tomlReader) inlineTable(node *unstable.Node, at path, depth int) (any, 
 		return nil, tooDeep(at)
 	}
 	inline := newTOMLTable(tomlDotted)
-	end, gap := int(node.Raw.Offset)+1, ""
+	end, broken := int(node.Raw.Offset)+1, false
 	for child := node.Child(); child.Valid(); child = child.Next() {
-		gap += r.text[end:child.Raw.Offset]
+		broken = broken || strings.ContainsAny(r.text[end:child.Raw.Offset], "\r\n")
 		if err := r.keyValue(inline, child, at, depth); err != nil {
 			return nil, err
 		}
 		end = int(child.Raw.Offset + child.Raw.Length)
 	}
 	rest := strings.TrimLeft(r.text[end:], " \t")
-	if strings.ContainsAny(gap, "\r\n") || !strings.HasPrefix(rest, "}") {
+	if broken || !strings.HasPrefix(rest, "}") {
 		return nil, r.refuse(node, at, "an inline table of TOML 1.0 is one line, without a comma at its end")
 	}
 	return inline.table(), nil
