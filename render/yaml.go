@@ -47,7 +47,14 @@ var yamlCauses = []string{
 	"found character that cannot start any token", "mapping values are not allowed in this context",
 	"block sequence entries are not allowed in this context", "could not find expected ':'",
 	"found a tab character that violates indentation", "found unknown escape character",
-	"found unexpected end of stream", "control characters are not allowed",
+	"found unexpected end of stream",
+}
+
+const controlCharacters = "control characters are not allowed"
+
+// yamlControl tells the characters that a YAML text may not have.
+func yamlControl(r rune) bool {
+	return !yamlPrintable(r) && !strings.ContainsRune("\t\n\r\u0085\u2028\u2029\uFEFF", r)
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
@@ -65,6 +72,9 @@ func yamlFault(text string, err error) error {
 		if strings.Contains(message, "did not find expected") {
 			line++
 		}
+	}
+	if strings.HasSuffix(message, controlCharacters) { // comes without a line
+		return invalidByte(text, strings.IndexFunc(text, yamlControl), "%s", controlCharacters)
 	}
 	last := 1 + strings.Count(strings.TrimRight(text, "\r\n"), "\n")
 	if strings.HasPrefix(message, "yaml: unknown anchor ") {
