@@ -29,8 +29,8 @@ type renderCase struct {
 	Shape        string
 	File         string
 	Want         yaml.Node
-	WantGenerate []piece  `yaml:"wantGenerate"`
-	Compare      string   //nolint:unused // read from the file
+	WantGenerate []piece `yaml:"wantGenerate"`
+	Compare      string
 	MustContain  []string `yaml:"mustContain"`
 	Refuse       *struct {
 		Reason         string

@@ -19,26 +19,34 @@ var (
 	variables = naming{"_", variablePart}
 )
 
-// each visits all members of the document depth first, tables included, until
-// visit returns false or the names have grown beyond all measure.
-func (n naming) each(doc table, visit func(at path, name string, value any) bool) {
+// each visits the members that match, depth first. It returns false where it has
+// stopped, because the names had become longer than any output may be.
+func (n naming) each(doc table, match func(value any) bool, visit func(at path, name string, value any)) bool {
+	var name []byte
 	length := 0
-	var members func(t table, at path, prefix string) bool
-	members = func(t table, at path, prefix string) bool {
+	var members func(t table, at path) bool
+	members = func(t table, at path) bool {
+		prefix := len(name)
 		for _, m := range t {
-			name, here := prefix+n.part(m.key, len(at) == 0), at.key(m.key)
-			length += len(name)
-			if !visit(here, name, m.value) || length > outputStop {
+			here := at.key(m.key)
+			name = append(name[:prefix], n.part(m.key, len(at) == 0)...)
+			if match(m.value) {
+				visit(here, string(name), m.value)
+				length += len(name)
+			}
+			if length > outputStop {
 				return false
 			}
-			sub, ok := m.value.(table)
-			if ok && !members(sub, here, name+n.separator) {
-				return false
+			if sub, ok := m.value.(table); ok {
+				name = append(name, n.separator...)
+				if !members(sub, here) {
+					return false
+				}
 			}
 		}
 		return true
 	}
-	members(doc, rootPath(), "")
+	return members(doc, rootPath())
 }
 
 // isLeaf tells what gets an entry: an array does.
@@ -47,25 +55,25 @@ func isLeaf(value any) bool {
 	return !ok
 }
 
-// collisions refuses values that get one name, of those that match.
+// collisions refuses values that get one name, of those that match. Where it
+// does not refuse, each visits all of them.
 func collisions(doc table, n naming, match func(value any) bool, what string) error {
 	count, twice := map[string]int{}, false
-	n.each(doc, func(_ path, name string, value any) bool {
-		if match(value) {
-			count[name]++
-			twice = twice || count[name] > 1
-		}
-		return true
+	complete := n.each(doc, match, func(_ path, name string, _ any) {
+		count[name]++
+		twice = twice || count[name] > 1
 	})
+	if !complete {
+		return tooLarge(outputStop + 1)
+	}
 	if !twice {
 		return nil
 	}
 	var found findings
-	n.each(doc, func(at path, name string, value any) bool {
-		if match(value) && count[name] > 1 {
+	n.each(doc, match, func(at path, name string, _ any) {
+		if count[name] > 1 {
 			found.add("the name "+quotedKey(name), at)
 		}
-		return true
 	})
 	return found.refusal(v1alpha1.ReasonKeyCollision, what)
 }
@@ -81,11 +89,10 @@ func (n naming) entries(doc table) (map[string][]byte, error) {
 		return nil, err
 	}
 	var found findings
-	n.each(doc, func(at path, name string, value any) bool {
-		if isLeaf(value) && !validKey(name) {
+	n.each(doc, isLeaf, func(at path, name string, _ any) {
+		if !validKey(name) {
 			found.add("no valid data key", at)
 		}
-		return true
 	})
 	if err := found.refusal(v1alpha1.ReasonKeyInvalid, "the names of some values are"); err != nil {
 		return nil, err
@@ -93,17 +100,8 @@ func (n naming) entries(doc table) (map[string][]byte, error) {
 	if err := collisions(doc, n, isLeaf, "two values would have"); err != nil {
 		return nil, err
 	}
-	data, size := map[string][]byte{}, 0
-	n.each(doc, func(_ path, name string, value any) bool {
-		if isLeaf(value) {
-			data[name] = entryValue(value)
-			size += len(name) + len(data[name])
-		}
-		return size <= outputStop
-	})
-	if size > outputStop {
-		return nil, tooLarge(size)
-	}
+	data := map[string][]byte{}
+	n.each(doc, isLeaf, func(_ path, name string, value any) { data[name] = entryValue(value) })
 	return data, nil
 }
 

@@ -193,14 +193,11 @@ func writeProperties(out *output, doc table) error {
 	if err := collisions(doc, dotted, isLeaf, "two lines of a properties file would have"); err != nil {
 		return err
 	}
-	dotted.each(doc, func(_ path, name string, value any) bool {
-		if isLeaf(value) {
-			out.buf = appendProperty(out.buf, name, true)
-			out.add(" = ")
-			out.buf = appendProperty(out.buf, scalarText(value), false)
-			out.add("\n")
-		}
-		return !out.full()
+	dotted.each(doc, isLeaf, func(_ path, name string, value any) {
+		out.buf = appendProperty(out.buf, name, true)
+		out.add(" = ")
+		out.buf = appendProperty(out.buf, scalarText(value), false)
+		out.add("\n")
 	})
 	if len(out.buf) == 0 {
 		out.add("\n")
@@ -216,7 +213,7 @@ func propertyFault(at path, value any) string {
 	case array:
 		return "an array"
 	case float64:
-		if !finite(v) && !insideArray(at) {
+		if !finite(v) {
 			return nonFinite
 		}
 	}
@@ -224,16 +221,6 @@ func propertyFault(at path, value any) string {
 		return "an empty key"
 	}
 	return ""
-}
-
-// insideArray tells the places below an array, which is refused as a whole.
-func insideArray(at path) bool {
-	for _, s := range at {
-		if s.position != isKey {
-			return true
-		}
-	}
-	return false
 }
 
 // propertyEscapes are the escapes of more than one format character.

@@ -42,8 +42,8 @@ func read(doc Document) (table, error) {
 		return nil, textTooLarge(len(doc.Text))
 	}
 	text := strings.TrimPrefix(string(doc.Text), "\uFEFF")
-	if at := firstInvalid(text); at >= 0 {
-		return nil, invalidByte(text, at, "the text is not UTF-8")
+	if !utf8.ValidString(text) {
+		return nil, invalidByte(text, firstInvalid(text), "the text is not UTF-8")
 	}
 	if strings.TrimSpace(text) == "" {
 		return table{}, nil
@@ -68,17 +68,17 @@ func formatOf(doc Document) v1alpha1.Format {
 	return format
 }
 
-// firstInvalid is the offset of the first byte that is not UTF-8, or -1.
+// firstInvalid is the offset of the first byte that is not UTF-8.
 func firstInvalid(text string) int {
-	if utf8.ValidString(text) {
-		return -1
-	}
-	for i, r := range text {
-		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD") {
-			return i
+	at := 0
+	for at < len(text) {
+		r, size := utf8.DecodeRuneInString(text[at:])
+		if r == utf8.RuneError && size == 1 {
+			break
 		}
+		at += size
 	}
-	return -1
+	return at
 }
 
 // notTable refuses a document whose root is something else.

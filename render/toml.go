@@ -3,6 +3,7 @@ package render
 import (
 	"encoding"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -33,13 +34,13 @@ func readTOML(text string) (table, error) {
 				return err
 			}
 		}
-		return r.Error()
+		return r.fault()
 	})
 	if failed {
-		return nil, refuse(v1alpha1.ReasonDocumentInvalid, "the text is not valid TOML")
+		return nil, refuse(v1alpha1.ReasonDocumentInvalid, notTOML)
 	}
 	if err != nil {
-		return nil, r.fault(err)
+		return nil, err
 	}
 	return root.table(), nil
 }
@@ -62,28 +63,30 @@ var tomlCauses = []string{
 	"escape sequence is not a valid unicode code point", "unexpected comma in inline table",
 }
 
-// fault keeps the place and a known cause of the library's error.
-func (r *tomlReader) fault(err error) error {
+const notTOML = "the text is not valid TOML"
+
+// fault is nil, or keeps the place and a known cause of the library's error.
+func (r *tomlReader) fault() error {
 	var fault *unstable.ParserError
-	if !errors.As(err, &fault) {
-		return err
+	switch err := r.Error(); {
+	case err == nil:
+		return nil
+	case errors.As(err, &fault):
+		offset := int(r.Range(fault.Highlight).Offset)
+		return invalidByte(r.text, offset, "%s", knownCause(fault.Message, tomlCauses, notTOML))
+	default:
+		return refuse(v1alpha1.ReasonDocumentInvalid, notTOML)
 	}
-	return invalidByte(r.text, r.offset(fault.Highlight), "%s",
-		knownCause(fault.Message, tomlCauses, "the text is not valid TOML"))
 }
 
-func (r *tomlReader) offset(part []byte) int { return int(r.Range(part).Offset) }
-
 // refuse makes a refusal at a node and a path.
-func (r *tomlReader) refuse(node *unstable.Node, at path, format string, args ...any) error {
-	line := 1 + strings.Count(r.text[:node.Raw.Offset], "\n")
-	place := at.String()
-	err := invalidLine(line, place+": "+format, args...)
-	var refusal *Error
-	if errors.As(err, &refusal) {
-		refusal.Paths = []string{place}
+func (r *tomlReader) refuse(node *unstable.Node, at path, cause string) error {
+	line, place := 1+strings.Count(r.text[:node.Raw.Offset], "\n"), at.String()
+	return &Error{
+		Reason:  v1alpha1.ReasonDocumentInvalid,
+		Message: fmt.Sprintf("line %d: %s: %s", line, place, cause),
+		Paths:   []string{place},
 	}
-	return err
 }
 
 // value makes a value of a node.
@@ -178,16 +181,16 @@ func (r *tomlReader) inlineTable(node *unstable.Node, at path, depth int) (any, 
 		return nil, tooDeep(at)
 	}
 	inline := newTOMLTable(tomlDotted)
-	end, gap := int(node.Raw.Offset)+1, ""
+	end, broken := int(node.Raw.Offset)+1, false
 	for child := node.Child(); child.Valid(); child = child.Next() {
-		gap += r.text[end:child.Raw.Offset]
+		broken = broken || strings.ContainsAny(r.text[end:child.Raw.Offset], "\r\n")
 		if err := r.keyValue(inline, child, at, depth); err != nil {
 			return nil, err
 		}
 		end = int(child.Raw.Offset + child.Raw.Length)
 	}
 	rest := strings.TrimLeft(r.text[end:], " \t")
-	if strings.ContainsAny(gap, "\r\n") || !strings.HasPrefix(rest, "}") {
+	if broken || !strings.HasPrefix(rest, "}") {
 		return nil, r.refuse(node, at, "an inline table of TOML 1.0 is one line, without a comma at its end")
 	}
 	return inline.table(), nil

@@ -33,7 +33,7 @@ func readYAML(text string) (table, error) {
 	failed, err = guarded(func() error { return decoder.Decode(&second) })
 	switch {
 	case errors.Is(err, io.EOF):
-		return (&yamlReader{}).root(doc.Content[0])
+		return (&yamlReader{bareTags: bareTags(text)}).root(doc.Content[0])
 	case failed || err != nil:
 		return nil, yamlFault(text, err)
 	}
@@ -47,7 +47,14 @@ var yamlCauses = []string{
 	"found character that cannot start any token", "mapping values are not allowed in this context",
 	"block sequence entries are not allowed in this context", "could not find expected ':'",
 	"found a tab character that violates indentation", "found unknown escape character",
-	"found unexpected end of stream", "control characters are not allowed",
+	"found unexpected end of stream",
+}
+
+const controlCharacters = "control characters are not allowed"
+
+// yamlControl tells the characters that a YAML text may not have.
+func yamlControl(r rune) bool {
+	return !yamlPrintable(r) && !strings.ContainsRune("\t\n\r\u0085\u2028\u2029\uFEFF", r)
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
@@ -66,6 +73,9 @@ func yamlFault(text string, err error) error {
 			line++
 		}
 	}
+	if strings.HasSuffix(message, controlCharacters) { // comes without a line
+		return invalidByte(text, strings.IndexFunc(text, yamlControl), "%s", controlCharacters)
+	}
 	last := 1 + strings.Count(strings.TrimRight(text, "\r\n"), "\n")
 	if strings.HasPrefix(message, "yaml: unknown anchor ") {
 		name := strings.TrimSuffix(strings.TrimPrefix(message, "yaml: unknown anchor '"), "' referenced")
@@ -76,6 +86,8 @@ func yamlFault(text string, err error) error {
 
 // yamlReader makes values of nodes.
 type yamlReader struct {
+	bareTags map[position]bool // where a node would have the tag "!"
+
 	following []*yaml.Node // the anchored nodes whose aliases are being expanded
 	aliased   int          // bytes of text that aliases have added
 	merging   int          // how many merge keys lie inside each other here
@@ -103,7 +115,7 @@ func (r *yamlReader) value(node *yaml.Node, at path, depth int) (any, error) {
 	case yaml.AliasNode:
 		return follow(r, node, at, func(target *yaml.Node) (any, error) { return r.value(target, at, depth) })
 	default:
-		return yamlScalar(node, at)
+		return r.scalar(node, at)
 	}
 }
 
@@ -241,7 +253,7 @@ func (r *yamlReader) key(node *yaml.Node, at path) (string, error) {
 	case yaml.AliasNode:
 		return follow(r, node, at, func(target *yaml.Node) (string, error) { return r.key(target, at) })
 	case yaml.ScalarNode:
-		_, err := yamlScalar(node, at.key(node.Value))
+		_, err := r.scalar(node, at.key(node.Value))
 		return node.Value, err
 	default:
 		return "", invalid(at, "a key is no scalar (line %d)", node.Line)

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -26,10 +27,10 @@ var (
 	yamlFloat = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 )
 
-// yamlScalar makes a value of a scalar node.
-func yamlScalar(node *yaml.Node, at path) (any, error) {
+// scalar makes a value of a scalar node.
+func (r *yamlReader) scalar(node *yaml.Node, at path) (any, error) {
 	tagged := node.Style&yaml.TaggedStyle != 0
-	if node.Style&^yaml.TaggedStyle != 0 && !tagged || tagged && node.Tag == "!!str" {
+	if node.Style&^yaml.TaggedStyle != 0 && !tagged || tagged && node.Tag == "!!str" || !tagged && r.bareTags[position{node.Line, node.Column}] {
 		return node.Value, nil
 	}
 	value, err := plainScalar(node.Value, at)
@@ -37,6 +38,28 @@ func yamlScalar(node *yaml.Node, at path) (any, error) {
 		return value, err
 	}
 	return retagged(value, node, at)
+}
+
+// position is a line and a column of a text, in characters from 1.
+type position struct{ line, column int }
+
+var yamlBareTag = regexp.MustCompile(`(&\S+[ \t]+)?!([ \t\r]|$)`)
+
+// bareTags finds where a node may have the tag "!", which makes it a string. The
+// library drops that one, so that the text has to tell.
+func bareTags(text string) map[position]bool {
+	found := map[position]bool{}
+	line := 0
+	for each := range strings.SplitSeq(text, "\n") {
+		line++
+		column, counted := 1, 0
+		for _, match := range yamlBareTag.FindAllStringIndex(each, -1) {
+			column += utf8.RuneCountInString(each[counted:match[0]])
+			counted = match[0]
+			found[position{line, column}] = true
+		}
+	}
+	return found
 }
 
 // retagged checks that a plain value is what its tag says; an integer may serve
