@@ -186,6 +186,11 @@ func TestRun_NoValueIsInLogsStatusOrEvents(t *testing.T) {
 	f.must(err)
 	results, err := json.Marshal(f.store.Results())
 	f.must(err)
+	for _, line := range []string{"Enrolled", "Session established", "Target written", "Target not written"} {
+		if !strings.Contains(f.logs.String(), line) {
+			t.Errorf("the log has no line %q", line)
+		}
+	}
 	for place, text := range map[string]string{
 		"logs": f.logs.String(), "status": string(status), "events": string(told), "results": string(results),
 	} {
