@@ -71,11 +71,6 @@ func TestApply_AnExceededQuotaIsNamed(t *testing.T) {
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/secrets": resource.MustParse("0")}},
 	}
 	f.must(f.client.Create(t.Context(), quota))
-	// Nothing in this control plane counts quotas, so the count is stated.
-	quota.Status.Hard = quota.Spec.Hard
-	quota.Status.Used = corev1.ResourceList{"count/secrets": resource.MustParse("0")}
-	f.must(f.client.Status().Update(t.Context(), quota))
-
 	r := f.render("pg")
 	gomega.NewWithT(t).Eventually(func() string {
 		_, err := f.apply(r, "id1", "a", canary)

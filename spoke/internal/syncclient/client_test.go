@@ -1,0 +1,424 @@
+package syncclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
+	"dynamic-config.rs/fleet/spoke/internal/credential"
+	"dynamic-config.rs/fleet/spoke/internal/hubtest"
+	"dynamic-config.rs/fleet/spoke/internal/syncclient"
+)
+
+// receiver keeps what the hub answers.
+type receiver struct {
+	deliveries chan delivery
+	currents   chan *fleetv1.Current
+	refusals   chan *fleetv1.Refusal
+	connected  chan bool
+}
+
+type delivery struct {
+	*fleetv1.Deliver
+	reply func(*fleetv1.DeliveryResult)
+}
+
+func newReceiver() *receiver {
+	return &receiver{
+		deliveries: make(chan delivery, 16), currents: make(chan *fleetv1.Current, 16),
+		refusals: make(chan *fleetv1.Refusal, 16), connected: make(chan bool, 64),
+	}
+}
+
+func (r *receiver) Deliver(d *fleetv1.Deliver, reply func(*fleetv1.DeliveryResult)) {
+	r.deliveries <- delivery{d, reply}
+}
+func (r *receiver) Current(c *fleetv1.Current) { r.currents <- c }
+func (r *receiver) Refuse(f *fleetv1.Refusal)  { r.refusals <- f }
+func (r *receiver) Connected(isConnected bool) { r.connected <- isConnected }
+
+// keeper keeps a credential in memory.
+type keeper struct {
+	mu    sync.Mutex
+	kept  *credential.Credential
+	loads error
+	saves int
+}
+
+func (k *keeper) Load(context.Context) (*credential.Credential, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.kept, k.loads
+}
+
+func (k *keeper) Save(_ context.Context, c *credential.Credential) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.kept = c
+	k.saves++
+	return nil
+}
+
+// agent is a client that runs until the test ends.
+type agent struct {
+	*syncclient.Client
+	*receiver
+	keeper *keeper
+	stop   func()
+}
+
+func start(t *testing.T, h *hubtest.Hub, change ...func(*syncclient.Config)) *agent {
+	t.Helper()
+	tokenFile := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(tokenFile, []byte(hubtest.Token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{receiver: newReceiver(), keeper: &keeper{}}
+	config := syncclient.Config{
+		Address: h.Address, ServerName: hubtest.ServerName, CAFile: h.CAFile, Cluster: "east",
+		Version: "v1", Instance: "i-1", Credentials: a.keeper, Receiver: a.receiver,
+		Evidence: syncclient.JoinTokenFile(tokenFile),
+		Backoff:  syncclient.Backoff{AfterSession: time.Millisecond, Min: time.Millisecond, Max: 10 * time.Millisecond},
+	}
+	for _, c := range change {
+		c(&config)
+	}
+	var err error
+	if a.Client, err = syncclient.New(config); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	var once sync.Once
+	a.stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	t.Cleanup(a.stop)
+	return a
+}
+
+// spec is a spec whose have is what the target holds.
+func spec(name, have string) *fleetv1.RenderSpec {
+	s := &fleetv1.RenderSpec{
+		Ref: &fleetv1.RenderRef{Namespace: "team", Name: name, Uid: "uid-" + name}, Generation: 1, Class: "c", Key: "k",
+	}
+	if have != "" {
+		s.HaveContentId = []byte(have)
+	}
+	return s
+}
+
+// get waits for a value.
+func get[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
+func deliver(nonce uint64, s *fleetv1.RenderSpec, id string) *fleetv1.SessionResponse {
+	return &fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Deliver{Deliver: &fleetv1.Deliver{
+		Nonce: nonce, Ref: s.GetRef(), Generation: s.GetGeneration(), ContentId: []byte(id),
+	}}}
+}
+
+func TestRun_EnrolsWithTheJoinTokenAndSaysHello(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	a := start(t, h)
+	s := h.Accept(t)
+	if s.Cluster != "east" || s.Hello.GetAgent().GetVersion() != "v1" || s.Hello.GetProtocolVersion() != 1 {
+		t.Errorf("unexpected session of %q: %v", s.Cluster, s.Hello)
+	}
+	if specs := s.Inventory(t); len(specs) != 0 {
+		t.Errorf("want an empty inventory, got %v", specs)
+	}
+	if !get(t, a.connected) || !a.Enrolled() {
+		t.Error("want the receiver told of the session")
+	}
+	if a.keeper.saves != 1 || a.keeper.kept == nil {
+		t.Error("want the credential kept")
+	}
+}
+
+func TestRun_AKeptCredentialNeedsNoEnrolment(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	first := start(t, h)
+	h.Accept(t)
+	first.stop()
+	start(t, h, func(c *syncclient.Config) { c.Credentials, c.Evidence = first.keeper, nil })
+	if s := h.Accept(t); s.Cluster != "east" {
+		t.Errorf("got cluster %q", s.Cluster)
+	}
+	if n := len(h.Enrolments()); n != 1 {
+		t.Errorf("want one enrolment, got %d", n)
+	}
+}
+
+func TestRun_AMalformedCredentialIsReplaced(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	start(t, h, func(c *syncclient.Config) {
+		c.Credentials = &keeper{loads: fmt.Errorf("secret: %w", credential.ErrMalformed)}
+	})
+	h.Accept(t)
+}
+
+func TestRun_RenewsAtHalfLifeWithItsCertificateAndANewKey(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{Lifetime: 2 * time.Second})
+	start(t, h)
+	h.Accept(t)
+	h.Configure(func(s *hubtest.Settings) { s.Lifetime = time.Hour })
+	h.Accept(t)
+	requests := h.Enrolments()
+	if len(requests) != 2 || requests[1].GetEvidence() != nil {
+		t.Fatalf("want a second enrolment without a token, got %d", len(requests))
+	}
+	if string(requests[0].GetCsrDer()) == string(requests[1].GetCsrDer()) {
+		t.Error("want a new key")
+	}
+}
+
+func TestRun_ARejectedCertificateIsReplacedByEnrolling(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	other := hubtest.Start(t, hubtest.Settings{})
+	first := start(t, other) // its certificate is of another hub
+	other.Accept(t)
+	first.stop()
+	start(t, h, func(c *syncclient.Config) { c.Credentials = first.keeper })
+	h.Accept(t)
+	if n := len(h.Enrolments()); n != 1 {
+		t.Errorf("want one enrolment, got %d", n)
+	}
+}
+
+func TestRun_AHubThatIsNotPinnedIsNotSpokenTo(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	other := hubtest.Start(t, hubtest.Settings{})
+	start(t, h, func(c *syncclient.Config) { c.CAFile = other.CAFile })
+	right := start(t, h)
+	h.Accept(t)
+	right.stop()
+	if n := len(h.Enrolments()); n != 1 {
+		t.Errorf("want no token sent to a hub that is not pinned, got %d enrolments", n)
+	}
+}
+
+func TestRun_SendsTheWholeInventoryInPagesAndThenDeltas(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	h.Configure(func(s *hubtest.Settings) { s.Reject = hubtest.Denied(codes.Unavailable, "Unavailable") })
+	a := start(t, h)
+	for i := range 450 {
+		a.Upsert(spec(fmt.Sprintf("r%03d", i), ""))
+	}
+	a.Remove(spec("r007", "").GetRef())
+	h.Configure(func(s *hubtest.Settings) { s.Reject = nil })
+	s := h.Accept(t)
+	var sizes []int
+	for last := false; !last; {
+		page := s.Next(t).GetInventory()
+		sizes = append(sizes, len(page.GetRenders()))
+		last = page.GetLast()
+	}
+	if fmt.Sprint(sizes) != "[200 200 49]" {
+		t.Errorf("want pages of [200 200 49], got %v", sizes)
+	}
+
+	a.Upsert(spec("new", ""))
+	if got := s.Next(t).GetUpsert(); got.GetRef().GetName() != "new" {
+		t.Errorf("want the new spec, got %v", got)
+	}
+	a.Upsert(spec("new", "")) // equal: no frame
+	a.Ask(spec("new", ""))    // equal, and asked for
+	if got := s.Next(t).GetUpsert(); got.GetRef().GetName() != "new" {
+		t.Errorf("want the spec again, got %v", got)
+	}
+	a.Remove(&fleetv1.RenderRef{Namespace: "team", Name: "new"})
+	if got := s.Next(t).GetRemove(); got.GetUid() != "uid-new" {
+		t.Errorf("want the removal with its UID, got %v", got)
+	}
+}
+
+func TestRun_HandsOnAnswersAndSendsResults(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	a := start(t, h)
+	a.Upsert(spec("pg", ""))
+	s := h.Accept(t)
+	s.Inventory(t)
+	s.Send(&fleetv1.SessionResponse{}) // a frame of a newer hub
+	s.Send(deliver(7, spec("pg", ""), "id1"))
+	d := get(t, a.deliveries)
+	d.reply(&fleetv1.DeliveryResult{
+		Nonce: d.GetNonce(), Ref: d.GetRef(), Code: fleetv1.DeliveryResult_CODE_APPLIED, ContentId: d.GetContentId(),
+	})
+	if got := drainUpserts(t, s).GetResult(); got.GetNonce() != 7 {
+		t.Errorf("want the result of 7, got %v", got)
+	}
+	s.Send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Refusal{Refusal: &fleetv1.Refusal{ReadyReason: "ClassNotFound"}}})
+	if got := get(t, a.refusals); got.GetReadyReason() != "ClassNotFound" {
+		t.Errorf("want the refusal, got %v", got)
+	}
+	s.Send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Current{Current: &fleetv1.Current{ContentId: []byte("id1")}}})
+	if got := get(t, a.currents); string(got.GetContentId()) != "id1" {
+		t.Errorf("want the news, got %v", got)
+	}
+}
+
+// drainUpserts returns the next frame that is no upsert: a spec that was set while
+// the session opened may come twice.
+func drainUpserts(t *testing.T, s *hubtest.Session) *fleetv1.SessionRequest {
+	t.Helper()
+	for {
+		if frame := s.Next(t); frame.GetUpsert() == nil {
+			return frame
+		}
+	}
+}
+
+func TestRun_ReconnectsAndSaysWhatTheTargetsHold(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	a := start(t, h)
+	a.Upsert(spec("pg", ""))
+	s := h.Accept(t)
+	s.Inventory(t)
+	s.Send(deliver(1, spec("pg", ""), "id1"))
+	d := get(t, a.deliveries)
+
+	s.End(nil)
+	again := h.Accept(t)
+	again.Inventory(t)
+	// The answer to a delivery of the session before is not for this one.
+	d.reply(&fleetv1.DeliveryResult{
+		Nonce: 1, Ref: d.GetRef(), Code: fleetv1.DeliveryResult_CODE_APPLIED, ContentId: []byte("id1"),
+	})
+	a.Upsert(spec("other", ""))
+	if frame := drainUntil(t, again, "other"); frame.GetResult() != nil {
+		t.Errorf("a result of another session was sent: %v", frame)
+	}
+	again.End(nil)
+	held := map[string]string{}
+	for _, spec := range h.Accept(t).Inventory(t) {
+		held[spec.GetRef().GetName()] = string(spec.GetHaveContentId())
+	}
+	if held["pg"] != "id1" {
+		t.Errorf("want the inventory to say what was applied, got %v", held)
+	}
+}
+
+// drainUntil returns the first frame that is a result or the upsert of a name.
+func drainUntil(t *testing.T, s *hubtest.Session, name string) *fleetv1.SessionRequest {
+	t.Helper()
+	for {
+		frame := s.Next(t)
+		if frame.GetResult() != nil || frame.GetUpsert().GetRef().GetName() == name {
+			return frame
+		}
+	}
+}
+
+func TestRun_ComesBackAfterTheHubCrashed(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	a := start(t, h)
+	a.Upsert(spec("pg", "id1"))
+	h.Accept(t).Inventory(t)
+	h.Restart(t)
+	specs := h.Accept(t).Inventory(t)
+	if len(specs) != 1 || string(specs[0].GetHaveContentId()) != "id1" {
+		t.Errorf("want the whole inventory again, got %v", specs)
+	}
+	if got := []bool{get(t, a.connected), get(t, a.connected), get(t, a.connected)}; fmt.Sprint(got) != "[true false true]" {
+		t.Errorf("want the receiver told, got %v", got)
+	}
+}
+
+func TestRun_HeartbeatsAndEndsTheSessionWithASilentHub(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{Heartbeat: 20 * time.Millisecond})
+	start(t, h)
+	silent := h.Accept(t)
+	silent.Inventory(t)
+	if silent.Heartbeat(t) != 1 || silent.Heartbeat(t) != 2 {
+		t.Error("want heartbeats that count")
+	}
+	<-silent.Over
+	h.Accept(t)
+}
+
+func TestRun_ADrainedSessionServesUntilItIsReplaced(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	a := start(t, h)
+	s := h.Accept(t)
+	s.Inventory(t)
+	drain := func(window time.Duration) {
+		s.Send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Drain{Drain: &fleetv1.Drain{Window: durationpb.New(window)}}})
+	}
+	drain(time.Millisecond)
+	drain(time.Hour) // a second window does not put it off
+	again := h.Accept(t)
+	again.Inventory(t)
+	<-s.Over
+	a.Upsert(spec("pg", ""))
+	if got := again.Next(t).GetUpsert(); got.GetRef().GetName() != "pg" {
+		t.Errorf("want deltas in the new session, got %v", got)
+	}
+}
+
+func TestRun_WithoutEvidenceNothingIsSent(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	a := start(t, h, func(c *syncclient.Config) { c.Evidence = syncclient.JoinTokenFile(filepath.Join(t.TempDir(), "none")) })
+	a.stop()
+	if n := len(h.Enrolments()); n != 0 || a.Enrolled() {
+		t.Errorf("want no enrolment, got %d", n)
+	}
+}
+
+func TestConfig_Validate(t *testing.T) {
+	good := syncclient.Config{
+		Address: "hub:443", ServerName: "hub", CAFile: "ca.crt", Cluster: "east", Credentials: &keeper{}, Receiver: newReceiver(),
+	}
+	cases := map[string]struct {
+		change  func(*syncclient.Config)
+		wantErr string
+	}{
+		"a full configuration is fine": {change: func(*syncclient.Config) {}},
+		"an address needs a port":      {change: func(c *syncclient.Config) { c.Address = "hub" }, wantErr: "hub address"},
+		"a server name is needed":      {change: func(c *syncclient.Config) { c.ServerName = "" }, wantErr: "server name"},
+		"a CA is needed":               {change: func(c *syncclient.Config) { c.CAFile = "" }, wantErr: "CA file"},
+		"a cluster is needed":          {change: func(c *syncclient.Config) { c.Cluster = "" }, wantErr: "cluster name"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			config := good
+			tc.change(&config)
+			err := config.Validate()
+			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
+				t.Errorf("want %q, got %v", tc.wantErr, err)
+			}
+		})
+	}
+}
+
+func TestError_CarriesTheReasonOfTheHub(t *testing.T) {
+	err := syncclient.FromStatus(hubtest.Denied(codes.Unauthenticated, "CertificateExpired"))
+	var typed *syncclient.Error
+	if !errors.As(err, &typed) || typed.Reason != "CertificateExpired" || typed.Code != codes.Unauthenticated {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,4 @@
+package syncclient
+
+// FromStatus is fromStatus, for tests.
+var FromStatus = fromStatus
