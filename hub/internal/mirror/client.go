@@ -4,7 +4,7 @@ import (
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,13 +15,13 @@ import (
 type readOnlyClient struct {
 	client.Reader
 	scheme *runtime.Scheme
-	mapper meta.RESTMapper
+	mapper apimeta.RESTMapper
 }
 
 var _ client.Client = (*readOnlyClient)(nil)
 
 func (c *readOnlyClient) Scheme() *runtime.Scheme     { return c.scheme }
-func (c *readOnlyClient) RESTMapper() meta.RESTMapper { return c.mapper }
+func (c *readOnlyClient) RESTMapper() apimeta.RESTMapper { return c.mapper }
 
 func (c *readOnlyClient) GroupVersionKindFor(o runtime.Object) (schema.GroupVersionKind, error) {
 	return apiutil.GVKForObject(o, c.scheme)

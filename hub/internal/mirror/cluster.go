@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -28,8 +28,8 @@ type virtualCluster struct {
 var _ cluster.Cluster = (*virtualCluster)(nil)
 
 func newVirtualCluster(name string, scheme *runtime.Scheme) *virtualCluster {
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.GroupVersion})
-	mapper.Add(v1alpha1.GroupVersion.WithKind("DynamicConfigRender"), meta.RESTScopeNamespace)
+	mapper := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.GroupVersion})
+	mapper.Add(v1alpha1.GroupVersion.WithKind("DynamicConfigRender"), apimeta.RESTScopeNamespace)
 	src := newSource()
 	c := newRenderCache(scheme, src)
 	return &virtualCluster{name: name, source: src, cache: c, client: &readOnlyClient{Reader: c, scheme: scheme, mapper: mapper}}
@@ -54,19 +54,19 @@ func (c *virtualCluster) GetClient() client.Client { return c.client }
 func (c *virtualCluster) GetFieldIndexer() client.FieldIndexer { return c.cache }
 
 // GetRESTMapper knows Renders only.
-func (c *virtualCluster) GetRESTMapper() meta.RESTMapper { return c.client.RESTMapper() }
+func (c *virtualCluster) GetRESTMapper() apimeta.RESTMapper { return c.client.RESTMapper() }
 
 // GetAPIReader is the mirror too: there is no live read of a spoke.
 func (c *virtualCluster) GetAPIReader() client.Reader { return c.cache }
 
 // GetEventRecorderFor drops events: the spoke emits its own.
 func (c *virtualCluster) GetEventRecorderFor(string) record.EventRecorder {
-	return record.NewFakeRecorder(0)
+	return &record.FakeRecorder{}
 }
 
 // GetEventRecorder drops events: the spoke emits its own.
 func (c *virtualCluster) GetEventRecorder(string) events.EventRecorder {
-	return events.NewFakeRecorder(0)
+	return &events.FakeRecorder{}
 }
 
 // Start runs the informer until the context ends.
