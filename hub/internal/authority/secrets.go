@@ -93,7 +93,9 @@ func publish(ctx context.Context, c client.Client, namespace string, bundle []by
 	return retry.OnError(retry.DefaultRetry, wroteTogether, func() error { return tryPublish(ctx, c, namespace, bundle) })
 }
 
-func wroteTogether(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+func wroteTogether(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}
 
 func tryPublish(ctx context.Context, c client.Client, namespace string, bundle []byte) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: CAConfigMap}}

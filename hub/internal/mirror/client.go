@@ -20,7 +20,7 @@ type readOnlyClient struct {
 
 var _ client.Client = (*readOnlyClient)(nil)
 
-func (c *readOnlyClient) Scheme() *runtime.Scheme     { return c.scheme }
+func (c *readOnlyClient) Scheme() *runtime.Scheme        { return c.scheme }
 func (c *readOnlyClient) RESTMapper() apimeta.RESTMapper { return c.mapper }
 
 func (c *readOnlyClient) GroupVersionKindFor(o runtime.Object) (schema.GroupVersionKind, error) {

@@ -68,7 +68,7 @@ func (r *Reconciler) SetUp(ctx context.Context, mgr mcmanager.Manager, wakes *Wa
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return mcbuilder.ControllerManagedBy(mgr).Named("render").
-		For(&v1alpha1.DynamicConfigRender{}).
+		Watches(&v1alpha1.DynamicConfigRender{}, r.onRender).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			NewQueue: mirror.NewFairQueue, MaxConcurrentReconciles: workers,
 			NeedLeaderElection: ptr.To(false), RecoverPanic: ptr.To(true),
@@ -161,4 +161,3 @@ func request(clusterName, namespace, name string) mcreconcile.Request {
 		Request:     ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}},
 	}
 }
-
