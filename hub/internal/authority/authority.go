@@ -83,8 +83,8 @@ func New(trustDomain string, certPEM, keyPEM, bundlePEM []byte) (*Authority, err
 			break
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, errors.New("the bundle holds something that is no certificate")
+		if err != nil || !cert.IsCA {
+			return nil, errors.New("the bundle holds something that is no certificate authority's certificate")
 		}
 		if !cert.Equal(pair.Leaf) {
 			a.bundle = append(a.bundle, cert)
@@ -109,6 +109,15 @@ func (a *Authority) BundleDER() [][]byte {
 		ders = append(ders, cert.Raw)
 	}
 	return ders
+}
+
+// bundlePEM is BundleDER in PEM.
+func (a *Authority) bundlePEM() []byte {
+	var out []byte
+	for _, der := range a.BundleDER() {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	return out
 }
 
 // TrustDomain is the domain of the identities that the authority signs.

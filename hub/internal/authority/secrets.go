@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
@@ -58,10 +59,10 @@ func Load(ctx context.Context, c client.Client, namespace, trustDomain string) (
 	if len(content[contentKey]) < contentKeySize {
 		return nil, fmt.Errorf("secret %s/%s: key has %d bytes, needs %d", namespace, ContentKeySecret, len(content[contentKey]), contentKeySize)
 	}
-	return &Secrets{Authority: a, ContentKey: content[contentKey]}, publish(ctx, c, namespace, ca[bundleKey])
+	return &Secrets{Authority: a, ContentKey: content[contentKey]}, publish(ctx, c, namespace, a.bundlePEM())
 }
 
-func loadOrCreate(ctx context.Context, c client.Client, namespace, name string, kind corev1.SecretType, fresh func() (map[string][]byte, error)) (map[string][]byte, error) {
+func loadOrCreate(ctx context.Context, c client.Client, namespace, name string, kind corev1.SecretType, generate func() (map[string][]byte, error)) (map[string][]byte, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	secret := &corev1.Secret{}
 	err := c.Get(ctx, key, secret)
@@ -71,7 +72,7 @@ func loadOrCreate(ctx context.Context, c client.Client, namespace, name string, 
 	if !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	data, err := fresh()
+	data, err := generate()
 	if err != nil {
 		return nil, err
 	}
@@ -86,18 +87,24 @@ func loadOrCreate(ctx context.Context, c client.Client, namespace, name string, 
 	return data, err
 }
 
-// publish writes the roots to a ConfigMap, where installers find them.
+// publish writes the roots to a ConfigMap, where installers find them. Replicas that
+// start together write the same.
 func publish(ctx context.Context, c client.Client, namespace string, bundle []byte) error {
+	return retry.OnError(retry.DefaultRetry, wroteTogether, func() error { return tryPublish(ctx, c, namespace, bundle) })
+}
+
+func wroteTogether(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}
+
+func tryPublish(ctx context.Context, c client.Client, namespace string, bundle []byte) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: CAConfigMap}}
 	want := map[string]string{bundleKey: string(bundle)}
 	err := c.Get(ctx, client.ObjectKeyFromObject(cm), cm)
 	switch {
 	case apierrors.IsNotFound(err):
 		cm.Data = want
-		if err = c.Create(ctx, cm); apierrors.IsAlreadyExists(err) {
-			return nil
-		}
-		return err
+		return c.Create(ctx, cm)
 	case err != nil:
 		return err
 	case cm.Data[bundleKey] == want[bundleKey]:

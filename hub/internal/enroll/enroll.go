@@ -25,9 +25,16 @@ import (
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
 
-// minRSABits is what NIST SP 800-57 part 1 asks for beyond 2030, rounded to what
-// keys come in.
-const minRSABits = 3072
+const (
+	// minRSABits is what NIST SP 800-57 part 1 asks for beyond 2030, rounded to what
+	// keys come in.
+	minRSABits = 3072
+	// maxRSABits is what crypto/tls accepts: the time to check a signature grows with
+	// the square of it, and a stranger chooses it.
+	maxRSABits = 8192
+)
+
+var errNoRequest = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "csr_der is no PKCS #10 request signed by its own key"}
 
 // Signer signs the certificates of spokes.
 type Signer interface {
@@ -141,18 +148,27 @@ func (s *Service) checkEvidence(ctx context.Context, req *fleetv1.EnrollRequest)
 // sender holds its private half.
 func requestKey(der []byte) (crypto.PublicKey, error) {
 	csr, err := x509.ParseCertificateRequest(der)
-	if err != nil || csr.CheckSignature() != nil {
-		return nil, &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "csr_der is no PKCS #10 request signed by its own key"}
+	if err != nil {
+		return nil, errNoRequest
 	}
-	switch key := csr.PublicKey.(type) {
+	if !acceptable(csr.PublicKey) {
+		return nil, &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "the key must be ECDSA, Ed25519 or RSA of 3072 to 8192 bits"}
+	}
+	if csr.CheckSignature() != nil {
+		return nil, errNoRequest
+	}
+	return csr.PublicKey, nil
+}
+
+func acceptable(key crypto.PublicKey) bool {
+	switch key := key.(type) {
 	case *ecdsa.PublicKey, ed25519.PublicKey:
-		return key, nil
+		return true
 	case *rsa.PublicKey:
-		if key.Size()*8 >= minRSABits {
-			return key, nil
-		}
+		bits := key.N.BitLen()
+		return bits >= minRSABits && bits <= maxRSABits
 	}
-	return nil, &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "the key must be ECDSA, Ed25519 or RSA of at least 3072 bits"}
+	return false
 }
 
 // printable keeps what an unproven peer claims out of the log unless it is a name.

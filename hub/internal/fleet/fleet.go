@@ -93,13 +93,14 @@ func (f *Fleet) Deliver(cluster string, id ID, a Answer) {
 	}
 }
 
-// Counts returns how many Renders of a connected cluster there are, by state.
+// Counts returns how many Renders of a connected cluster there are, by state; false
+// while no whole inventory says so.
 func (f *Fleet) Counts(cluster string) (Counts, bool) {
 	s := f.session(cluster)
 	if s == nil {
 		return Counts{}, false
 	}
-	return s.counts(), true
+	return s.counts()
 }
 
 func (f *Fleet) session(cluster string) *Session {

@@ -65,6 +65,7 @@ type Session struct {
 
 	// mu guards everything below.
 	mu      sync.Mutex
+	whole   bool // there was an inventory
 	renders map[ID]*render
 	queue   []ID // Renders with a pending answer, each once
 	unacked int  // bytes of the deliveries that are not answered
@@ -117,6 +118,7 @@ func (s *Session) Cause() error {
 func (s *Session) Replace(specs []Spec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.whole = true
 	keep := make(map[ID]bool, len(specs))
 	for _, spec := range specs {
 		keep[spec.ID] = true
@@ -129,11 +131,13 @@ func (s *Session) Replace(specs []Spec) {
 	}
 }
 
-// Upsert sets the spec of one Render; it is owed an answer again.
-func (s *Session) Upsert(spec Spec) {
+// Upsert sets the spec of one Render; it is owed an answer again. It returns the
+// number of Renders.
+func (s *Session) Upsert(spec Spec) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.upsert(spec)
+	return len(s.renders)
 }
 
 func (s *Session) upsert(spec Spec) {
@@ -285,7 +289,7 @@ func (s *Session) signal() {
 	}
 }
 
-func (s *Session) counts() Counts {
+func (s *Session) counts() (Counts, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := Counts{Total: len(s.renders)}
@@ -298,5 +302,5 @@ func (s *Session) counts() Counts {
 			c.Ready++
 		}
 	}
-	return c
+	return c, s.whole
 }

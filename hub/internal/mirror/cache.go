@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -50,28 +51,34 @@ func (c *renderCache) Get(_ context.Context, key client.ObjectKey, obj client.Ob
 	return nil
 }
 
-// List copies the mirrored Renders, all, of a namespace, or of one value of an index.
+// List copies the mirrored Renders, narrowed by one field, namespace and labels.
 func (c *renderCache) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	out, ok := list.(*v1alpha1.DynamicConfigRenderList)
 	if !ok {
 		return fmt.Errorf("%T is not mirrored from spokes", list)
 	}
-	items, err := c.items(opts)
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	items, err := c.items(&o)
 	if err != nil {
 		return err
 	}
 	out.Items = make([]v1alpha1.DynamicConfigRender, 0, len(items))
 	for _, item := range items {
-		if render, ok := item.(*v1alpha1.DynamicConfigRender); ok {
+		if render, ok := item.(*v1alpha1.DynamicConfigRender); ok && selects(&o, render) {
 			out.Items = append(out.Items, *render.DeepCopy())
 		}
 	}
 	return nil
 }
 
-func (c *renderCache) items(opts []client.ListOption) ([]any, error) {
-	var o client.ListOptions
-	o.ApplyOptions(opts)
+func selects(o *client.ListOptions, render *v1alpha1.DynamicConfigRender) bool {
+	return (o.Namespace == "" || o.Namespace == render.Namespace) &&
+		(o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(render.Labels)))
+}
+
+// items are those of the narrowest index.
+func (c *renderCache) items(o *client.ListOptions) ([]any, error) {
 	indexer := c.informer.GetIndexer()
 	if o.FieldSelector != nil && !o.FieldSelector.Empty() {
 		reqs := o.FieldSelector.Requirements()

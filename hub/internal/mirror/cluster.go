@@ -61,12 +61,12 @@ func (c *virtualCluster) GetAPIReader() client.Reader { return c.cache }
 
 // GetEventRecorderFor drops events: the spoke emits its own.
 func (c *virtualCluster) GetEventRecorderFor(string) record.EventRecorder {
-	return record.NewFakeRecorder(0)
+	return &record.FakeRecorder{}
 }
 
 // GetEventRecorder drops events: the spoke emits its own.
 func (c *virtualCluster) GetEventRecorder(string) events.EventRecorder {
-	return events.NewFakeRecorder(0)
+	return &events.FakeRecorder{}
 }
 
 // Start runs the informer until the context ends.

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,6 +32,8 @@ type Provider struct {
 
 type engaged struct {
 	*virtualCluster
+	// run ends with cancel: by Forget, at the latest by the manager's end.
+	run    context.Context //nolint:containedctx // the cluster outlives the call that adds it
 	cancel context.CancelFunc
 }
 
@@ -88,33 +91,36 @@ func (p *Provider) Replace(ctx context.Context, name string, renders []*v1alpha1
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	p.mu.Lock()
-	c, known := p.clusters[name]
-	if !known {
-		c = &engaged{virtualCluster: newVirtualCluster(name, p.scheme)}
-		p.clusters[name] = c
-	}
-	indexes := p.indexes
-	p.mu.Unlock()
-
+	c, indexes, known := p.ensure(name)
 	c.source.replace(renders)
 	if known {
 		return nil
 	}
 	if err := p.engage(c, indexes); err != nil { //nolint:contextcheck // a cluster outlives the call that brought its first inventory
-		p.Forget(name)
+		p.forget(c)
 		return fmt.Errorf("engage cluster %s: %w", name, err)
 	}
 	return nil
 }
 
+// ensure returns the virtual cluster of a spoke, with the indexes that a new one
+// still lacks.
+func (p *Provider) ensure(name string) (c *engaged, indexes []index, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, known = p.clusters[name]; known {
+		return c, nil, true
+	}
+	c = &engaged{virtualCluster: newVirtualCluster(name, p.scheme)}
+	c.run, c.cancel = context.WithCancel(p.run)
+	p.clusters[name] = c
+	return c, slices.Clone(p.indexes), false
+}
+
 // engage starts a virtual cluster and hands it to the manager. It comes after the
 // first inventory: an engage waits for the cache and would hold up all others.
 func (p *Provider) engage(c *engaged, indexes []index) error {
-	ctx, cancel := context.WithCancel(p.run)
-	p.mu.Lock()
-	c.cancel = cancel
-	p.mu.Unlock()
+	ctx := c.run
 	for _, ix := range indexes {
 		if err := c.cache.IndexField(ctx, ix.object, ix.field, ix.extract); err != nil {
 			return err
@@ -147,9 +153,17 @@ func (p *Provider) Forget(name string) {
 	defer p.mu.Unlock()
 	if c, ok := p.clusters[name]; ok {
 		delete(p.clusters, name)
-		if c.cancel != nil {
-			c.cancel()
-		}
+		c.cancel()
+	}
+}
+
+// forget ends a virtual cluster, and not another that took its place.
+func (p *Provider) forget(c *engaged) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.cancel()
+	if p.clusters[c.name] == c {
+		delete(p.clusters, c.name)
 	}
 }
 

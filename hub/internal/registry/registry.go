@@ -15,12 +15,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/identity"
 )
+
+// contention is how long writers of one status give way to each other: two agents,
+// the end of an older session and counts may meet there. Eight tries take up to
+// 2.5 s, and full jitter keeps the same ones from meeting again.
+var contention = wait.Backoff{Steps: 8, Duration: 10 * time.Millisecond, Factor: 2, Jitter: 1}
 
 // Registry reads and writes SpokeClusters.
 type Registry struct {
@@ -58,7 +64,7 @@ func (r *Registry) Check(ctx context.Context, cluster string) error {
 // RedeemJoinToken uses a cluster's join token up. The token is checked before
 // anything is told about the cluster, and a cluster that is not admitted keeps it.
 func (r *Registry) RedeemJoinToken(ctx context.Context, cluster, token string) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return retry.RetryOnConflict(contention, func() error {
 		c, err := r.get(ctx, cluster)
 		if err != nil {
 			return evidenceInvalid(err)
@@ -92,7 +98,7 @@ func evidenceInvalid(err error) error {
 // OpenSession records a session of an admitted cluster and returns its epoch. Of
 // two that open at once each gets its own epoch.
 func (r *Registry) OpenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (int64, error) {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retry.RetryOnConflict(contention, func() error {
 		c, err := r.get(ctx, cluster)
 		if err != nil {
 			return err
@@ -116,7 +122,7 @@ func (r *Registry) OpenSession(ctx context.Context, cluster string, s v1alpha1.S
 // CloseSession records that the session of an epoch is over, unless a newer one was
 // opened meanwhile.
 func (r *Registry) CloseSession(ctx context.Context, cluster string, epoch int64) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retry.RetryOnConflict(contention, func() error {
 		c, err := r.get(ctx, cluster)
 		if err != nil {
 			return err
@@ -136,7 +142,7 @@ func (r *Registry) CloseSession(ctx context.Context, cluster string, epoch int64
 // Counts records how many Renders a cluster has, by state. Equal counts write
 // nothing.
 func (r *Registry) Counts(ctx context.Context, cluster string, counts v1alpha1.RenderCounts) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return retry.RetryOnConflict(contention, func() error {
 		c, err := r.get(ctx, cluster)
 		if err != nil {
 			return err

@@ -16,15 +16,15 @@ import (
 )
 
 var (
-	errDraining  = &identity.Error{Reason: identity.ReasonDraining, Message: "this replica of the hub stops"}
-	errBusy      = &identity.Error{Reason: identity.ReasonUnavailable, Message: "too many spokes connect at once"}
-	errNoHello   = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "the first frame must be a hello"}
-	errSilent    = &identity.Error{Reason: identity.ReasonHeartbeatMissed, Message: "nothing came for three heartbeats"}
-	errBlocked   = &identity.Error{Reason: identity.ReasonSendBlocked, Message: "nothing was read for 30 seconds"}
-	errAged      = &identity.Error{Reason: identity.ReasonSessionAged, Message: "the session or its certificate is over"}
-	errTwin      = &identity.Error{Reason: identity.ReasonSuperseded, Message: "a newer session of the same cluster took over"}
-	errTooMany   = &identity.Error{Reason: identity.ReasonTooManyRenders, Message: "the inventory has more Renders than this hub takes"}
-	errMalformed = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "a page of another inventory than the current one"}
+	errDraining = &identity.Error{Reason: identity.ReasonDraining, Message: "this replica of the hub stops"}
+	errBusy     = &identity.Error{Reason: identity.ReasonUnavailable, Message: "too many spokes connect at once"}
+	errNoHello  = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "the first frame must be a hello"}
+	errSilent   = &identity.Error{Reason: identity.ReasonHeartbeatMissed, Message: "nothing came for three heartbeats"}
+	errBlocked  = &identity.Error{Reason: identity.ReasonSendBlocked, Message: "nothing was read for 30 seconds"}
+	errAged     = &identity.Error{Reason: identity.ReasonSessionAged, Message: "the session or its certificate is over"}
+	errTwin     = &identity.Error{Reason: identity.ReasonSuperseded, Message: "a newer session of the same cluster took over"}
+	errTooMany  = &identity.Error{Reason: identity.ReasonTooManyRenders, Message: "the inventory has more Renders than this hub takes"}
+	errTooEarly = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "a change came before the whole inventory"}
 )
 
 // conn is one session's stream.
@@ -82,7 +82,10 @@ func (c *conn) hello(ctx context.Context) (*fleetv1.Hello, error) {
 		}
 		return nil, errNoHello
 	case err := <-c.over:
-		return nil, endOf(err)
+		if errors.Is(err, io.EOF) {
+			return nil, errNoHello
+		}
+		return nil, err
 	case <-timeout.C:
 		return nil, errNoHello
 	case <-ctx.Done():
@@ -92,10 +95,7 @@ func (c *conn) hello(ctx context.Context) (*fleetv1.Hello, error) {
 
 // run is the handler's loop: it returns nil when the spoke closed the stream.
 func (c *conn) run(ctx context.Context, epoch int64) error {
-	if err := c.send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Welcome{Welcome: c.welcome(epoch)}}); err != nil {
-		return err
-	}
-	go c.sendAll(ctx)
+	go c.sendAll(ctx, epoch)
 
 	heartbeat := c.server.cfg.Heartbeat
 	watchdog := time.NewTicker(heartbeat)
@@ -111,10 +111,10 @@ func (c *conn) run(ctx context.Context, epoch int64) error {
 	for {
 		select {
 		case frame := <-c.frames:
-			seen = time.Now()
 			if err := c.handle(ctx, frame); err != nil {
 				return err
 			}
+			seen = time.Now() // after it: time spent here is no silence of the spoke
 		case err := <-c.over:
 			return endOf(err)
 		case <-c.session.Ended():
@@ -164,8 +164,12 @@ func (c *conn) welcome(epoch int64) *fleetv1.Welcome {
 	}
 }
 
-// sendAll is the one sender: answers, heartbeats and drains.
-func (c *conn) sendAll(ctx context.Context) {
+// sendAll is the one sender: the welcome, then answers, heartbeats and drains.
+func (c *conn) sendAll(ctx context.Context, epoch int64) {
+	if err := c.send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Welcome{Welcome: c.welcome(epoch)}}); err != nil {
+		c.over <- err
+		return
+	}
 	answers := make(chan *fleetv1.SessionResponse)
 	go c.takeAnswers(ctx, answers)
 	beat := time.NewTicker(c.server.cfg.Heartbeat)

@@ -2,11 +2,20 @@ package syncserver
 
 import (
 	"context"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
+
+// maxSpec bounds one Render's spec: what the API allows its fields at four bytes a
+// character (2 x 1,024 characters, 4 x 253) is 13 KiB. It bounds the mirror of a
+// cluster, together with the number of its Renders.
+const maxSpec = 16 << 10
 
 // inventory collects the pages of a whole inventory. Deltas that come in between
 // are part of it.
@@ -25,10 +34,9 @@ func (v *inventory) page(p *fleetv1.InventoryPage) (bool, error) {
 		v.open, v.id, v.parts = true, p.GetInventoryId(), map[fleet.ID]*fleetv1.RenderSpec{}
 	}
 	for _, spec := range p.GetRenders() {
-		v.put(spec)
-	}
-	if len(v.parts) > v.max {
-		return false, errTooMany
+		if err := v.put(spec); err != nil {
+			return false, err
+		}
 	}
 	if p.GetLast() {
 		v.open, v.whole = false, true
@@ -36,17 +44,27 @@ func (v *inventory) page(p *fleetv1.InventoryPage) (bool, error) {
 	return p.GetLast(), nil
 }
 
-func (v *inventory) put(spec *fleetv1.RenderSpec) { v.parts[idOf(spec.GetRef())] = spec }
+func (v *inventory) put(spec *fleetv1.RenderSpec) error {
+	v.parts[idOf(spec.GetRef())] = spec
+	if len(v.parts) > v.max {
+		return errTooMany
+	}
+	return nil
+}
 
-// handle takes one received frame.
+// handle takes one received frame. One that waited while a newer session took over
+// would undo what that one said.
 func (c *conn) handle(ctx context.Context, frame *fleetv1.SessionRequest) error {
+	if c.session.Cause() != nil {
+		return causeOf(c.session)
+	}
 	switch f := frame.GetFrame().(type) {
 	case *fleetv1.SessionRequest_Inventory:
 		return c.takePage(ctx, f.Inventory)
 	case *fleetv1.SessionRequest_Upsert:
 		return c.takeUpsert(f.Upsert)
 	case *fleetv1.SessionRequest_Remove:
-		c.takeRemove(f.Remove)
+		return c.takeRemove(f.Remove)
 	case *fleetv1.SessionRequest_Result:
 		if !c.session.Ack(resultOf(f.Result)) {
 			c.server.ignored.Add(1)
@@ -60,7 +78,8 @@ func (c *conn) handle(ctx context.Context, frame *fleetv1.SessionRequest) error 
 
 // takePage acts on an inventory once it is whole.
 func (c *conn) takePage(ctx context.Context, page *fleetv1.InventoryPage) error {
-	whole, err := c.inventory.page(page)
+	usable := slices.DeleteFunc(page.GetRenders(), func(spec *fleetv1.RenderSpec) bool { return !c.usable(spec) })
+	whole, err := c.inventory.page(&fleetv1.InventoryPage{InventoryId: page.GetInventoryId(), Renders: usable, Last: page.GetLast()})
 	if err != nil || !whole {
 		return err
 	}
@@ -78,22 +97,42 @@ func (c *conn) takePage(ctx context.Context, page *fleetv1.InventoryPage) error 
 
 func (c *conn) takeUpsert(spec *fleetv1.RenderSpec) error {
 	switch {
+	case !c.usable(spec):
+		return nil
 	case c.inventory.open:
-		c.inventory.put(spec)
+		return c.inventory.put(spec)
 	case !c.inventory.whole:
-		return errMalformed
-	default:
-		c.session.Upsert(specOf(spec))
-		c.server.cfg.Mirror.Upsert(c.cluster, renderOf(spec))
+		return errTooEarly
 	}
+	if c.session.Upsert(specOf(spec)) > c.inventory.max {
+		return errTooMany
+	}
+	c.server.cfg.Mirror.Upsert(c.cluster, renderOf(spec))
 	return nil
 }
 
-func (c *conn) takeRemove(ref *fleetv1.RenderRef) {
-	if c.inventory.open {
+func (c *conn) takeRemove(ref *fleetv1.RenderRef) error {
+	switch {
+	case c.inventory.open:
 		delete(c.inventory.parts, idOf(ref))
-		return
+		return nil
+	case !c.inventory.whole:
+		return errTooEarly
 	}
 	c.session.Remove(idOf(ref))
 	c.server.cfg.Mirror.Remove(c.cluster, ref.GetNamespace(), ref.GetName())
+	return nil
+}
+
+// usable says whether a spec can be an object's of an API server. One that cannot
+// is ignored, and counted: it must not cost the cluster's other Renders their
+// session.
+func (c *conn) usable(spec *fleetv1.RenderSpec) bool {
+	ref := spec.GetRef()
+	ok := proto.Size(spec) <= maxSpec &&
+		len(validation.IsDNS1123Label(ref.GetNamespace())) == 0 && len(validation.IsDNS1123Subdomain(ref.GetName())) == 0
+	if !ok {
+		c.server.ignored.Add(1)
+	}
+	return ok
 }

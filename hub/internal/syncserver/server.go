@@ -52,6 +52,7 @@ type Mirror interface {
 type Registry interface {
 	OpenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (epoch int64, err error)
 	CloseSession(ctx context.Context, cluster string, epoch int64) error
+	Check(ctx context.Context, cluster string) error
 }
 
 // Identifier verifies the client certificate of a stream.
@@ -151,6 +152,10 @@ func (s *Server) serve(ctx context.Context, stream fleetv1.SyncService_SessionSe
 	}
 	c.session = s.cfg.Fleet.Connect(id.Cluster)
 	defer s.close(ctx, c, epoch)
+	// An administrator who acted before Connect found no session to end.
+	if err := s.cfg.Registry.Check(ctx, id.Cluster); err != nil {
+		return err
+	}
 	c.notAfter = s.notAfter(id)
 	return c.run(ctx, epoch)
 }

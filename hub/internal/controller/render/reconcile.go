@@ -124,7 +124,7 @@ func (r *Reconciler) lookUp(ctx context.Context, j *job, req mcreconcile.Request
 func (r *Reconciler) conclude(ctx context.Context, j *job, err error) error {
 	answer := fleet.Answer{
 		UID: string(j.render.UID), Generation: j.render.Generation,
-		HandledSync: j.render.Annotations[v1alpha1.AnnotationSyncRequestedAt],
+		HandledSync: syncRequest(j.render),
 		Content:     j.content,
 	}
 	var no *refusal
