@@ -152,7 +152,7 @@ func (s *ConsulServer) put(ctx context.Context, path string, body, answer any) e
 }
 
 // Pause stops the server from answering while its connections stay open.
-func (s *ConsulServer) Pause() error { return s.process.signal(syscall.SIGSTOP) }
+func (s *ConsulServer) Pause() error { return s.process.pause() }
 
 // Resume ends Pause.
 func (s *ConsulServer) Resume() error { return s.process.signal(syscall.SIGCONT) }

@@ -18,6 +18,9 @@ import (
 // probeEvery is how often a server that starts is asked whether it is ready.
 const probeEvery = 50 * time.Millisecond
 
+// pauseTimeout bounds how long a stopped process may go on.
+const pauseTimeout = 10 * time.Second
+
 // process is a running server.
 type process struct {
 	name    string
@@ -109,6 +112,28 @@ func (p *process) signal(s syscall.Signal) error {
 		return fmt.Errorf("signal %s: %w", p.name, err)
 	}
 	return nil
+}
+
+// pause stops a process without ending it, and returns when all of it has stopped.
+func (p *process) pause() error {
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	deadline := time.NewTimer(pauseTimeout)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		stopped, err := threadsStopped(p.cmd.Process.Pid)
+		if stopped || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return fmt.Errorf("%s does not stop", p.name)
+		}
+	}
 }
 
 // tail returns the last lines of the log.

@@ -55,7 +55,7 @@ func (s *VaultServer) start(ctx context.Context) error {
 }
 
 // Pause stops the server from answering while its connections stay open.
-func (s *VaultServer) Pause() error { return s.process.signal(syscall.SIGSTOP) }
+func (s *VaultServer) Pause() error { return s.process.pause() }
 
 // Resume ends Pause.
 func (s *VaultServer) Resume() error { return s.process.signal(syscall.SIGCONT) }
