@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -171,4 +172,64 @@ func TestRun_AnExceededQuotaIsReportedAndRecoversByItself(t *testing.T) {
 	f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRenderFailed)
 	f.must(cluster.Client.Delete(t.Context(), quota))
 	f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRendered)
+}
+
+func TestRun_AMutatedTargetIsNotAppliedForEver(t *testing.T) {
+	f := newFixture(t)
+	f.mutateConfigMaps()
+	f.store.Set("doc", "a", "1")
+	r := f.render("app", func(r *v1alpha1.DynamicConfigRender) {
+		r.Spec.Target.Secret, r.Spec.Target.ConfigMap = "", "target"
+	})
+	f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRendered)
+	written := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: f.namespace, Name: "target"}
+	f.must(cluster.Client.Get(t.Context(), key, written))
+	if written.Data["a"] != "mutated" {
+		t.Fatalf("the policy did not mutate: %v", written.Data)
+	}
+	// Ten other Renders later, nothing more was asked for this one.
+	for i := range 10 {
+		name := "other-" + string(rune('a'+i))
+		other := f.render(name, into(name))
+		f.status(other, v1alpha1.ConditionReady, v1alpha1.ReasonRendered)
+	}
+	if n := f.store.Delivered(); n != 11 {
+		t.Errorf("want one delivery for each Render, got %d for 11", n)
+	}
+}
+
+// mutateConfigMaps has the API server change the key a of every ConfigMap of the
+// namespace, and waits until it does.
+func (f *fixture) mutateConfigMaps() {
+	f.Helper()
+	name := "mutate-" + f.namespace
+	policy := &admissionv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.MutatingAdmissionPolicySpec{
+			ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: f.namespace}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+				}}},
+			},
+			Mutations: []admissionv1.Mutation{{
+				PatchType: admissionv1.PatchTypeJSONPatch,
+				JSONPatch: &admissionv1.JSONPatch{Expression: `[JSONPatch{op: "add", path: "/data/a", value: "mutated"}]`},
+			}},
+		},
+	}
+	f.must(cluster.Client.Create(f.Context(), policy))
+	f.must(cluster.Client.Create(f.Context(), &admissionv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
+	}))
+	f.Eventually(func(g gomega.Gomega) {
+		probe := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, GenerateName: "probe-"}, Data: map[string]string{"b": "2"},
+		}
+		g.Expect(cluster.Client.Create(f.Context(), probe)).To(gomega.Succeed())
+		g.Expect(probe.Data).To(gomega.HaveKeyWithValue("a", "mutated"))
+	}).Should(gomega.Succeed())
 }

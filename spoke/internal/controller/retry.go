@@ -79,7 +79,7 @@ func (e *entry) have(render *v1alpha1.DynamicConfigRender, target *metav1.Partia
 		return nil
 	}
 	w := e.written
-	if w != nil && (w.uid != render.UID || w.generation != render.Generation || w.shownBy(target) || now.After(w.until)) {
+	if w != nil && (w.uid != render.UID || w.generation != render.Generation || !w.holds(target, now)) {
 		w, e.written = nil, nil
 	}
 	if w != nil {
@@ -96,7 +96,7 @@ func (e *entry) wakeIn(now time.Time) time.Duration {
 	if e.failure != nil {
 		at = e.failure.retryAt
 	}
-	if e.written != nil && (at.IsZero() || e.written.until.Before(at)) {
+	if e.written != nil && !e.written.until.IsZero() && (at.IsZero() || e.written.until.Before(at)) {
 		at = e.written.until
 	}
 	if at.IsZero() {

@@ -37,20 +37,29 @@ func (a *answer) result(code fleetv1.DeliveryResult_Code, reason, message string
 	a.reply(result)
 }
 
-// written is what the last apply left, for as long as the cache does not show it.
+// written is what the last apply left. It is believed while the cache does not
+// show it, and for as long as the target stays exactly that: where the API server
+// keeps something else than was applied, as a mutating admission policy makes it,
+// the target would read as harmed for ever and be applied for ever.
 type written struct {
 	uid             types.UID
 	generation      int64
 	contentID       []byte
 	resourceVersion string
 	// until is when to believe the cache again whatever it shows: the target may
-	// have been changed and gone before the cache saw it.
+	// have been changed and gone before the cache saw it. Zero once it was shown.
 	until time.Time
 }
 
-// shownBy says whether a cached target is as new as what was written.
-func (w *written) shownBy(target *metav1.PartialObjectMetadata) bool {
-	return target != nil && notOlder(target.ResourceVersion, w.resourceVersion)
+// holds says whether a cached target, which may be nil, is still to be taken for
+// what was written.
+func (w *written) holds(target *metav1.PartialObjectMetadata, now time.Time) bool {
+	if target != nil && target.ResourceVersion == w.resourceVersion {
+		w.until = time.Time{}
+		return true
+	}
+	waiting := !w.until.IsZero() && !now.After(w.until)
+	return waiting && (target == nil || !notOlder(target.ResourceVersion, w.resourceVersion))
 }
 
 // notOlder says whether resource version a is at least b; what cannot be compared

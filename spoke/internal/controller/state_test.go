@@ -62,7 +62,7 @@ func TestEntry_WhatWasWrittenIsBelievedUntilTheCacheShowsIt(t *testing.T) {
 	}{
 		"the cache has no target yet":    {now: begin, want: "id1"},
 		"the cache has an older target":  {target: cachedAt("99"), now: begin, want: "id1"},
-		"the cache has what was written": {target: cachedAt("100"), now: begin},
+		"the cache has what was written": {target: cachedAt("100"), now: begin.Add(time.Hour), want: "id1"},
 		"the cache has a later one":      {target: cachedAt("101"), now: begin},
 		"the cache never shows it":       {now: begin.Add(time.Hour)},
 		"the spec moved on":              {change: func(r *v1alpha1.DynamicConfigRender) { r.Generation++ }, now: begin},

@@ -64,8 +64,10 @@ type Hub struct {
 type Settings struct {
 	// Heartbeat is the interval in the Welcome; 10 s when zero.
 	Heartbeat time.Duration
-	// Lifetime of client certificates; an hour when zero.
-	Lifetime time.Duration
+	// RenewAfter is when an agent should enrol again; half an hour when zero.
+	RenewAfter time.Duration
+	// Silent sends no heartbeats.
+	Silent bool
 	// Reject answers sessions with this error.
 	Reject error
 }
@@ -194,21 +196,21 @@ func (h *Hub) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) (*flee
 	if err != nil || csr.CheckSignature() != nil {
 		return nil, Denied(codes.InvalidArgument, "RequestInvalid")
 	}
-	lifetime := h.settings.Lifetime
-	if lifetime == 0 {
-		lifetime = time.Hour
+	renewAfter := h.settings.RenewAfter
+	if renewAfter == 0 {
+		renewAfter = 30 * time.Minute
 	}
 	der, err := h.sign(&x509.Certificate{
 		URIs:        []*url.URL{{Scheme: "spiffe", Host: "fleet.example", Path: "/spoke/" + request.GetCluster()}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, csr.PublicKey, lifetime)
+	}, csr.PublicKey, time.Hour)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
 	return &fleetv1.EnrollResponse{
 		ChainDer: [][]byte{der}, TrustBundleDer: [][]byte{h.ca.Raw},
-		ServerTime: timestamppb.New(now), RenewAfter: timestamppb.New(now.Add(lifetime / 2)),
+		ServerTime: timestamppb.New(now), RenewAfter: timestamppb.New(now.Add(renewAfter)),
 	}, nil
 }
 
@@ -254,5 +256,10 @@ func (h *Hub) Session(stream grpc.BidiStreamingServer[fleetv1.SessionRequest, fl
 		HeartbeatInterval: durationpb.New(settings.Heartbeat), TrustBundleDer: [][]byte{h.ca.Raw},
 	}}})
 	h.sessions <- s
-	return s.serve()
+	if settings.Silent {
+		return s.serve(nil)
+	}
+	ticker := time.NewTicker(settings.Heartbeat)
+	defer ticker.Stop()
+	return s.serve(ticker.C)
 }

@@ -39,8 +39,9 @@ func (h *Hub) Accept(tb testing.TB) *Session {
 	}
 }
 
-// serve receives until the stream or the test ends the session.
-func (s *Session) serve() error {
+// serve receives, and sends heartbeats, until the stream or the test ends the
+// session.
+func (s *Session) serve(beat <-chan time.Time) error {
 	defer close(s.Over)
 	received := make(chan error, 1)
 	go func() { // ends with the stream
@@ -54,11 +55,15 @@ func (s *Session) serve() error {
 			s.frames <- frame
 		}
 	}()
-	select {
-	case err := <-s.end:
-		return err
-	case err := <-received:
-		return err
+	for {
+		select {
+		case err := <-s.end:
+			return err
+		case err := <-received:
+			return err
+		case <-beat:
+			s.Send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Heartbeat{Heartbeat: &fleetv1.Heartbeat{}}})
+		}
 	}
 }
 

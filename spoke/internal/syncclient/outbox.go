@@ -175,12 +175,12 @@ func pages(id uint64, specs []*fleetv1.RenderSpec) []*fleetv1.InventoryPage {
 	size := 0
 	for _, spec := range specs {
 		n := proto.Size(spec)
-		if len(page.Renders) == maxPageSpecs || (size+n > maxPageBytes && len(page.Renders) > 0) {
+		if len(page.GetRenders()) == maxPageSpecs || (size+n > maxPageBytes && len(page.GetRenders()) > 0) {
 			page = &fleetv1.InventoryPage{InventoryId: id}
 			all = append(all, page)
 			size = 0
 		}
-		page.Renders = append(page.Renders, spec)
+		page.Renders = append(page.GetRenders(), spec)
 		size += n
 	}
 	page.Last = true
