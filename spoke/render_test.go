@@ -169,7 +169,6 @@ func TestRun_NoValueIsInLogsStatusOrEvents(t *testing.T) {
 
 	var events eventsv1.EventList
 	f.Eventually(func(g gomega.Gomega) {
-		// Our own scheme has no events: the list is read as core/v1 would show it.
 		g.Expect(cluster.Client.List(t.Context(), &events, client.InNamespace(f.namespace))).To(gomega.Succeed())
 		g.Expect(len(events.Items)).To(gomega.BeNumerically(">=", 3))
 	}).Should(gomega.Succeed())

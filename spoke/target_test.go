@@ -185,7 +185,7 @@ func TestRun_AMutatedTargetIsNotAppliedForEver(t *testing.T) {
 	written := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: f.namespace, Name: "target"}
 	f.must(cluster.Client.Get(t.Context(), key, written))
-	if written.Data["a"] != "mutated" {
+	if written.Data["a"] != "mutated" || len(written.Annotations) != 1 {
 		t.Fatalf("the policy did not mutate: %v", written.Data)
 	}
 	// Ten other Renders later, nothing more was asked for this one.
@@ -199,8 +199,8 @@ func TestRun_AMutatedTargetIsNotAppliedForEver(t *testing.T) {
 	}
 }
 
-// mutateConfigMaps has the API server change the key a of every ConfigMap of the
-// namespace, and waits until it does.
+// mutateConfigMaps has the API server change the key a and replace the annotations
+// of every ConfigMap of the namespace, and waits until it does.
 func (f *fixture) mutateConfigMaps() {
 	f.Helper()
 	name := "mutate-" + f.namespace
@@ -217,7 +217,9 @@ func (f *fixture) mutateConfigMaps() {
 			},
 			Mutations: []admissionv1.Mutation{{
 				PatchType: admissionv1.PatchTypeJSONPatch,
-				JSONPatch: &admissionv1.JSONPatch{Expression: `[JSONPatch{op: "add", path: "/data/a", value: "mutated"}]`},
+				JSONPatch: &admissionv1.JSONPatch{Expression: `[
+					JSONPatch{op: "add", path: "/data/a", value: "mutated"},
+					JSONPatch{op: "add", path: "/metadata/annotations", value: {"only": "this"}}]`},
 			}},
 		},
 	}
