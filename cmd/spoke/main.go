@@ -13,11 +13,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"dynamic-config.rs/fleet/internal/telemetry"
+	"dynamic-config.rs/fleet/internal/version"
 	"dynamic-config.rs/fleet/spoke"
 )
-
-// version is set when the binary is linked.
-var version = "dev"
 
 func main() {
 	if err := run(ctrl.SetupSignalHandler()); err != nil {
@@ -28,7 +26,7 @@ func main() {
 
 // run reads the flags and runs the agent until ctx ends.
 func run(ctx context.Context) error {
-	config := spoke.Config{Version: version, Instance: os.Getenv("POD_UID")}
+	config := spoke.Config{Version: version.Version, Instance: os.Getenv("POD_UID")}
 	var logs telemetry.LogConfig
 	var namespaces string
 	var showVersion bool
@@ -39,7 +37,7 @@ func run(ctx context.Context) error {
 	flags.BoolVar(&showVersion, "version", false, "print the version and end")
 	flag.Parse()
 	if showVersion {
-		_, err := fmt.Fprintln(os.Stdout, version)
+		_, err := fmt.Fprintln(os.Stdout, version.String())
 		return err
 	}
 	if namespaces != "" {

@@ -110,11 +110,13 @@ func TestLoad_RefusesWhatItCannotUse(t *testing.T) {
 	}{
 		"a root whose key is another's": {
 			authority.CASecret, corev1.SecretTypeTLS,
-			map[string][]byte{"tls.crt": cert, "tls.key": other}, "do not fit together",
+			map[string][]byte{"tls.crt": cert, "tls.key": other},
+			"do not fit together",
 		},
 		"a content key that is too short": {
 			authority.ContentKeySecret, corev1.SecretTypeOpaque,
-			map[string][]byte{"key": key[:16]}, "key has 16 bytes, needs 32",
+			map[string][]byte{"key": key[:16]},
+			"key has 16 bytes, needs 32",
 		},
 		"a content key Secret that is empty": {authority.ContentKeySecret, corev1.SecretTypeOpaque, nil, "key has 0 bytes"},
 	} {

@@ -164,12 +164,14 @@ func TestResolver_Find_BothKinds(t *testing.T) {
 		"a namespaced class serves its namespace, with Secrets from it": {
 			classes.Ref{Kind: v1alpha1.ClassKindNamespaced, Namespace: r.namespace, Name: "consul"},
 			policy.Class{Kind: v1alpha1.ClassKindNamespaced, Name: "consul", Namespace: r.namespace},
-			r.namespace, [2]string{r.namespace, "token"},
+			r.namespace,
+			[2]string{r.namespace, "token"},
 		},
 		"a cluster class serves what it lists, with Secrets from where it says": {
 			classes.Ref{Kind: v1alpha1.ClassKindCluster, Name: r.namespace},
 			policy.Class{Kind: v1alpha1.ClassKindCluster, Name: r.namespace, Namespaces: []string{"shop"}, Clusters: selector, Keys: []string{"secrets/**"}},
-			"docs", [2]string{"infra", "ca"},
+			"docs",
+			[2]string{"infra", "ca"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

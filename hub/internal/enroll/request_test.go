@@ -130,7 +130,8 @@ func hugeRSA(t *testing.T) []byte {
 			Subject: asn1.RawValue{Tag: asn1.TagSequence, IsCompound: true}, Key: publicKey{encryption, asn1.BitString{Bytes: public, BitLength: 8 * len(public)}},
 			Attributes: asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 0, IsCompound: true},
 		},
-		signature, asn1.BitString{Bytes: raw, BitLength: 8 * len(raw)},
+		signature,
+		asn1.BitString{Bytes: raw, BitLength: 8 * len(raw)},
 	})
 	if err != nil {
 		t.Fatal(err)

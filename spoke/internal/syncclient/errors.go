@@ -7,10 +7,9 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-)
 
-// errorDomain is the domain of the hub's error reasons.
-const errorDomain = "dynamic-config.rs"
+	"dynamic-config.rs/fleet/internal/identity"
+)
 
 // Why this side ended a session.
 var (
@@ -51,7 +50,7 @@ func fromStatus(err error) error {
 	}
 	e := &Error{Code: s.Code(), Message: s.Message()}
 	for _, detail := range s.Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == errorDomain {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == identity.ErrorDomain {
 			e.Reason = info.GetReason()
 		}
 	}

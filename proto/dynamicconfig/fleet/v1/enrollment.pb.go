@@ -29,6 +29,9 @@ type EnrollRequest struct {
 	// PKCS #10. Only its key is used; its subject and names are ignored.
 	CsrDer []byte `protobuf:"bytes,2,opt,name=csr_der,json=csrDer,proto3" json:"csr_der,omitempty"`
 	Agent  *Agent `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	// With none of them the client certificate of the connection is the evidence,
+	// while it holds: a renewal.
+	//
 	// Types that are valid to be assigned to Evidence:
 	//
 	//	*EnrollRequest_JoinToken

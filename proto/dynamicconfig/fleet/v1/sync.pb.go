@@ -414,6 +414,7 @@ type SessionRequest_Inventory struct {
 
 type SessionRequest_Upsert struct {
 	// One Render that is new or changed since, or whose target lost its content.
+	// One that is equal to the last asks for an answer all the same.
 	Upsert *RenderSpec `protobuf:"bytes,3,opt,name=upsert,proto3,oneof"`
 }
 
