@@ -52,6 +52,9 @@ func bareTags(text string) map[position]bool {
 	line := 0
 	for each := range strings.SplitSeq(text, "\n") {
 		line++
+		if !strings.Contains(each, "!") {
+			continue
+		}
 		column, counted := 1, 0
 		for _, match := range yamlBareTag.FindAllStringIndex(each, -1) {
 			column += utf8.RuneCountInString(each[counted:match[0]])
