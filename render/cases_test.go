@@ -67,28 +67,28 @@ func TestRender_Cases(t *testing.T) {
 	t.Logf("%d cases in %d files", count, len(files))
 }
 
-func loadCases(t testing.TB, file string) []renderCase {
-	t.Helper()
+func loadCases(tb testing.TB, file string) []renderCase {
+	tb.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var cases []renderCase
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&cases); err != nil {
-		t.Fatalf("%s: %v", file, err)
+		tb.Fatalf("%s: %v", file, err)
 	}
 	return cases
 }
 
-func (c *renderCase) document(t testing.TB) render.Document {
-	t.Helper()
+func (c *renderCase) document(tb testing.TB) render.Document {
+	tb.Helper()
 	text := c.Input + generate(c.Generate)
 	if c.InputBase64 != "" {
 		raw, err := base64.StdEncoding.DecodeString(c.InputBase64)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		text = string(raw)
 	}

@@ -141,8 +141,8 @@ type fataler interface {
 
 // examples are always the same documents, for the readers that are too slow to
 // start once for each.
-func (h holds) examples(t testing.TB, count int) []string {
-	t.Helper()
+func (h holds) examples(tb testing.TB, count int) []string {
+	tb.Helper()
 	texts := make([]string, count)
 	for i := range texts {
 		texts[i] = h.document().Example(i)

@@ -68,7 +68,7 @@ func bareTags(text string) map[position]bool {
 // retagged checks that a plain value is what its tag says; an integer may serve
 // as a float.
 func retagged(value any, node *yaml.Node, at path) (any, error) {
-	fits := false
+	var fits bool
 	switch node.Tag {
 	case "!!null":
 		fits = value == nil

@@ -159,16 +159,22 @@ func isPlain(text string) bool {
 	if text == "" || len(text) <= len("false") && otherWords[strings.ToLower(text)] {
 		return false
 	}
-	first := rune(text[0])
-	if !isLetter(first) && first != '/' && first != '_' && !(isDigit(first) && noNumber(text)) {
-		return false
-	}
 	if strings.Contains(text, ": ") || strings.HasSuffix(text, ":") || strings.HasSuffix(text, " ") {
 		return false
 	}
-	return !strings.ContainsFunc(text, func(r rune) bool {
-		return !isWord(r) && !strings.ContainsRune(" ./:@+=(),$%;~", r) && !(r > unicode.MaxLatin1 && unicode.IsLetter(r))
-	})
+	return startsPlain(text) && strings.IndexFunc(text, notPlain) < 0
+}
+
+// startsPlain allows a first character that no indicator and no number has.
+func startsPlain(text string) bool {
+	first := rune(text[0])
+	return isLetter(first) || first == '/' || first == '_' || isDigit(first) && noNumber(text)
+}
+
+// notPlain finds a character that a plain scalar may not hold.
+func notPlain(r rune) bool {
+	wide := r > unicode.MaxLatin1 && unicode.IsLetter(r)
+	return !wide && !isWord(r) && !strings.ContainsRune(" ./:@+=(),$%;~", r)
 }
 
 // noNumber finds a letter that neither numbers nor timestamps have.

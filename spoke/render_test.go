@@ -147,7 +147,7 @@ func TestRun_ASpecAppliedByAGitOpsToolStaysWhatWasApplied(t *testing.T) {
 		t.Errorf("the spec is not what was applied: %s", diff)
 	}
 	for _, entry := range now.GetManagedFields() {
-		if entry.Manager != "argocd" && (entry.Subresource != "status" || strings.Contains(string(entry.FieldsV1.Raw), "f:spec")) {
+		if entry.Manager != "argocd" && (entry.Subresource != "status" || strings.Contains(entry.FieldsV1.GetRawString(), "f:spec")) {
 			t.Errorf("%s wrote more than the status", entry.Manager)
 		}
 	}

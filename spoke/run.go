@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,7 +113,7 @@ func newManager(ctx context.Context, c Config) (ctrl.Manager, error) {
 		Metrics:                metricsserver.Options{BindAddress: c.MetricsBindAddress},
 		HealthProbeBindAddress: c.HealthProbeBindAddress,
 		// Several agents may run in one process.
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 }
 

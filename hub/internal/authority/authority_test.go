@@ -139,7 +139,7 @@ func TestServerCertificate_RenewsAtHalfItsLife(t *testing.T) {
 	if again, err := c.Get(nil); err != nil || again != first {
 		t.Errorf("a fresh certificate was replaced (%v)", err)
 	}
-	life := first.Leaf.NotAfter.Sub(time.Now())
+	life := time.Until(first.Leaf.NotAfter)
 	first.Leaf.NotAfter = time.Now().Add(life/2 - time.Minute)
 	if renewed, err := c.Get(nil); err != nil || renewed == first {
 		t.Errorf("an aged certificate was kept (%v)", err)

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -70,7 +69,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	err = mcbuilder.ControllerManagedBy(r.manager).Named(t.Name()).For(&v1alpha1.DynamicConfigRender{}).
-		WithOptions(controller.TypedOptions[mcreconcile.Request]{NewQueue: mirror.NewFairQueue, NeedLeaderElection: ptr.To(false)}).
+		WithOptions(controller.TypedOptions[mcreconcile.Request]{NewQueue: mirror.NewFairQueue, NeedLeaderElection: new(false)}).
 		Complete(mcreconcile.Func(r.reconcile))
 	if err != nil {
 		t.Fatal(err)

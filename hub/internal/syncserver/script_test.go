@@ -30,7 +30,7 @@ import (
 //	upsert, remove                send one Render
 //	result nonce=N code=C         answer a delivery
 //	unknown                       send a frame of a kind that no hub knows
-//	close                         close the stream
+//	close                         end the stream
 //	recv                          show the next frame that is no heartbeat
 //	end                           show how the stream ended
 //

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -184,7 +183,7 @@ func metadataFor(d Desired, target *metav1.PartialObjectMetadata) *metav1ac.Obje
 	if d.Render.Spec.Target.EffectiveDeletionPolicy() == v1alpha1.DeletionDelete {
 		meta.WithOwnerReferences(metav1ac.OwnerReference().
 			WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind(renderKind).
-			WithName(d.Render.Name).WithUID(types.UID(d.Render.UID)).
+			WithName(d.Render.Name).WithUID(d.Render.UID).
 			WithController(true).WithBlockOwnerDeletion(false))
 	}
 	return meta
@@ -241,8 +240,7 @@ func (a *Applier) permitted(ctx context.Context, render *v1alpha1.DynamicConfigR
 
 // ReasonOf returns the reason of an Error, and ApplyFailed for any other error.
 func ReasonOf(err error) string {
-	var refused *Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused.Reason
 	}
 	return v1alpha1.ReasonApplyFailed

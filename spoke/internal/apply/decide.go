@@ -94,10 +94,10 @@ func (s situation) write(a action) (plan, error) {
 	if changedMarks+changedKeys == 0 {
 		return plan{action: a}, nil
 	}
-	recorded, err := strconv.Atoi(s.target.Annotations[v1alpha1.AnnotationDataKeys])
-	if err != nil {
+	recorded, malformed := strconv.Atoi(s.target.Annotations[v1alpha1.AnnotationDataKeys])
+	if malformed != nil {
 		// The record itself was tampered with, so the rest is drift too.
-		return plan{action: a, force: true}, nil
+		return plan{action: a, force: true}, nil //nolint:nilerr // a record that cannot be read is a finding, no failure
 	}
 	// More keys of others than we lost: at least one of them was never ours.
 	lost := recorded - countDataKeys(owned.ours)

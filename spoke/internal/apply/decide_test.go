@@ -10,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 )
@@ -39,7 +38,7 @@ func fields(manager string, op metav1.ManagedFieldsOperationType, keys ...string
 		quoted = append(quoted, fmt.Sprintf("%q:{}", "f:"+k))
 	}
 	raw := fmt.Sprintf(`{"f:data":{%s}}`, strings.Join(quoted, ","))
-	return metav1.ManagedFieldsEntry{Manager: manager, Operation: op, FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)}}
+	return metav1.ManagedFieldsEntry{Manager: manager, Operation: op, FieldsV1: fieldsOf(raw)}
 }
 
 // targetOf is the target of a Render as Apply leaves it, with the keys a and b.
@@ -73,7 +72,7 @@ func foreign(t *metav1.PartialObjectMetadata) {
 func controlledBy(t *metav1.PartialObjectMetadata) {
 	foreign(t)
 	t.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "uid-web", Controller: ptr.To(true),
+		APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "uid-web", Controller: new(true),
 	}}
 }
 
@@ -167,7 +166,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a target that is being deleted is waited for": {
 			s: situation{render: ours, target: targetOf(ours, func(t *metav1.PartialObjectMetadata) {
-				t.DeletionTimestamp = ptr.To(metav1.Now())
+				t.DeletionTimestamp = new(metav1.Now())
 			})},
 			wantReason: v1alpha1.ReasonApplyFailed,
 		},
@@ -229,4 +228,10 @@ func TestIntact(t *testing.T) {
 			}
 		})
 	}
+}
+
+func fieldsOf(raw string) *metav1.FieldsV1 {
+	fields := &metav1.FieldsV1{}
+	fields.SetRawString(raw)
+	return fields
 }

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
@@ -39,7 +38,7 @@ func TestApply_AnotherControllersObjectIsAConflictAlsoWithAdopt(t *testing.T) {
 	f.must(f.client.Create(t.Context(), owner))
 	before := f.create(func(s *corev1.Secret) {
 		s.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.UID, Controller: ptr.To(true),
+			APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.UID, Controller: new(true),
 		}}
 	})
 	f.refused(v1alpha1.ReasonTargetConflict, f.render("pg", adopt), "id1", "a", "1")

@@ -11,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
@@ -34,7 +33,7 @@ func TestApply_AnImmutableTargetIsRefused(t *testing.T) {
 	f := newFixture(t)
 	r := f.render("pg")
 	f.written(true, r, "id1", "a", "1")
-	f.edit(func(s *corev1.Secret) { s.Immutable = ptr.To(true) })
+	f.edit(func(s *corev1.Secret) { s.Immutable = new(true) })
 	noCanary(t, f.refused(v1alpha1.ReasonTargetImmutable, r, "id2", "a", canary))
 	f.wantData("a", "1")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,7 +22,7 @@ func (a *Applier) Release(ctx context.Context, render *v1alpha1.DynamicConfigRen
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read the former target: %w", err)
 	}
-	if err != nil || old.Labels[v1alpha1.LabelRenderUID] != string(render.UID) || !old.DeletionTimestamp.IsZero() {
+	if apierrors.IsNotFound(err) || old.Labels[v1alpha1.LabelRenderUID] != string(render.UID) || !old.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	ref := metav1.GetControllerOf(old)

@@ -23,7 +23,7 @@ import (
 	"dynamic-config.rs/fleet/spoke/internal/apply"
 )
 
-// workers is how many Renders are looked at at a time. Each is at most three
+// workers is how many Renders are looked at in parallel. Each is at most three
 // requests to the API server, so eight keep a cold start of thousands moving
 // without crowding it.
 const workers = 8

@@ -53,7 +53,7 @@ func (e *entry) fail(err error, target string) {
 	e.failure.count++
 	e.failure.target = target
 	// Half to whole: a namespace full of Renders does not come back as one.
-	e.failure.retryAt = time.Now().Add(delay/2 + rand.N(delay/2))
+	e.failure.retryAt = time.Now().Add(delay/2 + rand.N(delay/2)) //nolint:gosec // G404: spreads load, guards nothing
 }
 
 // askAgain says whether to ask the hub again now, after a failure, and notes that

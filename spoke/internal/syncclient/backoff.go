@@ -71,7 +71,7 @@ func uniform(low, high time.Duration) time.Duration {
 	if high <= low {
 		return low
 	}
-	return low + rand.N(high-low+1)
+	return low + rand.N(high-low+1) //nolint:gosec // G404: spreads load, guards nothing
 }
 
 // pause waits, and says whether it waited to the end.

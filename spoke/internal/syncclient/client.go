@@ -132,7 +132,7 @@ func (c *Client) Run(ctx context.Context) error {
 	for {
 		end := c.once(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // to be told to end is no failure
 		}
 		c.rejected = c.rejected || rejectsCertificate(end.err)
 		delay := again.after(end)
@@ -153,7 +153,7 @@ func (c *Client) once(ctx context.Context) ending {
 	if err != nil {
 		return ending{err: err}
 	}
-	defer conn.Close() //nolint:errcheck // the session is over: there is nobody to tell
+	defer conn.Close()
 	c.sessions++
 	s := &session{id: c.sessions, config: &c.config, outbox: c.outbox, renewAt: c.renewAt, onBundle: c.keepBundle}
 	return s.run(ctx, conn)

@@ -113,7 +113,7 @@ func (c *Client) enrol(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // the call is over: there is nobody to tell
+	defer conn.Close()
 	response, err := fleetv1.NewEnrollmentServiceClient(conn).Enroll(ctx, request)
 	if err != nil {
 		return fromStatus(err)
