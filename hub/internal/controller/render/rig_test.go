@@ -42,12 +42,13 @@ const canary = "canary-4711"
 // on a real API server, with stores in memory and an outbox that remembers. Tests keep
 // apart by the names of their classes and clusters.
 var hub struct {
-	client  client.Client
-	mirrors *mirror.Provider
-	feeds   *feed.Feeds
-	outbox  *outbox
-	stores  stores
-	leaked  atomic.Value // the first line of the log that held the canary
+	client     client.Client
+	mirrors    *mirror.Provider
+	feeds      *feed.Feeds
+	outbox     *outbox
+	stores     stores
+	reconciler render.Reconciler
+	leaked     atomic.Value // the first line of the log that held the canary
 }
 
 func TestMain(m *testing.M) {
@@ -84,6 +85,7 @@ func startHub(ctx context.Context, c *testenv.Cluster) error {
 		Classes: &classes.Resolver{Objects: local.GetCache(), Secrets: classes.NewSecrets(local.GetCache(), local.GetAPIReader()), Open: hub.stores.open},
 		Hasher:  fleet.NewHasher([]byte("0123456789abcdef0123456789abcdef")),
 	}
+	hub.reconciler = *reconciler
 	if err := reconciler.SetUp(ctx, mgr, wakes); err != nil {
 		return err
 	}
