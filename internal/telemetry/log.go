@@ -38,16 +38,23 @@ func (c *LogConfig) BindFlags(flags *flag.FlagSet) {
 	flags.StringVar(&c.Level, "log-level", "info", "lowest level that is logged: debug, info, warn or error")
 }
 
+// floored is a level that never goes below debug: beneath it client-go logs the
+// bodies of requests and answers, and with them the data of Secrets.
+type floored struct{ level *slog.LevelVar }
+
+// Level is the level, debug at the lowest.
+func (f floored) Level() slog.Level { return max(f.level.Level(), slog.LevelDebug) }
+
 // NewLogger returns a logger that writes to w, and its level, which may be set at
-// any time. It fails when the format or the level is none of the known ones.
+// any time; below debug it counts as debug. It fails when the format or the level is none of the known ones.
 func NewLogger(w io.Writer, c LogConfig) (logr.Logger, *slog.LevelVar, error) {
 	level := new(slog.LevelVar)
 	if c.Level != "" {
-		if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		if err := level.UnmarshalText([]byte(c.Level)); err != nil || level.Level() < slog.LevelDebug {
 			return logr.Logger{}, nil, fmt.Errorf("log level %q: want debug, info, warn or error", c.Level)
 		}
 	}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: floored{level}}
 	var handler slog.Handler
 	switch c.Format {
 	case "", FormatJSON:

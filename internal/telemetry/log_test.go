@@ -41,9 +41,10 @@ func TestNewLogger_Config(t *testing.T) {
 		config  telemetry.LogConfig
 		wantErr string
 	}{
-		"text at warn is fine":       {config: telemetry.LogConfig{Format: "text", Level: "warn"}},
-		"an unknown format is named": {config: telemetry.LogConfig{Format: "xml"}, wantErr: `log format "xml"`},
-		"an unknown level is named":  {config: telemetry.LogConfig{Level: "loud"}, wantErr: `log level "loud"`},
+		"text at warn is fine":           {config: telemetry.LogConfig{Format: "text", Level: "warn"}},
+		"an unknown format is named":     {config: telemetry.LogConfig{Format: "xml"}, wantErr: `log format "xml"`},
+		"a level below debug is refused": {config: telemetry.LogConfig{Level: "DEBUG-4"}, wantErr: `log level "DEBUG-4"`},
+		"an unknown level is named":      {config: telemetry.LogConfig{Level: "loud"}, wantErr: `log level "loud"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -67,5 +68,21 @@ func TestLogConfig_BindFlags(t *testing.T) {
 	}
 	if want := (telemetry.LogConfig{Format: "text", Level: "debug"}); config != want {
 		t.Errorf("want %v, got %v", want, config)
+	}
+}
+
+func TestNewLogger_NeverBelowDebug(t *testing.T) {
+	var out bytes.Buffer
+	log, level, err := telemetry.NewLogger(&out, telemetry.LogConfig{Level: "debug"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	level.Set(slog.LevelDebug - 8)
+	// client-go logs bodies from V(8) on.
+	if log.V(8).Enabled() {
+		t.Error("a level below debug lets the bodies of requests into the log")
+	}
+	if !log.V(1).Enabled() {
+		t.Error("debug no longer shows details")
 	}
 }

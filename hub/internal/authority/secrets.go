@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
@@ -37,6 +39,8 @@ type Secrets struct {
 // Load reads the hub's Secrets, and makes those that are missing. Of two replicas
 // that do so at once one wins and both use its.
 func Load(ctx context.Context, c client.Client, namespace, trustDomain string) (*Secrets, error) {
+	// The client logs bodies of answers, at a level that a person might choose.
+	ctx = ctrl.LoggerInto(ctx, logr.Discard())
 	ca, err := loadOrCreate(ctx, c, namespace, CASecret, corev1.SecretTypeTLS, func() (map[string][]byte, error) {
 		cert, key, err := NewRoot(time.Now())
 		return map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key, bundleKey: cert}, err

@@ -7,9 +7,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/hub/internal/authority"
@@ -134,6 +136,20 @@ func TestLoad_RefusesWhatItCannotUse(t *testing.T) {
 				t.Errorf("the error holds a key: %v", err)
 			}
 		})
+	}
+}
+
+// A level that shows bodies must not show keys.
+func TestLoad_LogsNoKey(t *testing.T) {
+	ns, log := namespace(t), &strings.Builder{}
+	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) { log.WriteString(line) }, funcr.Options{Verbosity: 99}))
+	for range 2 { // what is made, and what is read
+		if _, err := authority.Load(ctx, hub.Client, ns, domain); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Contains(log.String(), "tls.key") {
+		t.Error("the log holds the root's Secret")
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"sync"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -44,7 +46,8 @@ func (s *Secrets) Data(ctx context.Context, namespace, name string) (map[string]
 		return had.Data, nil
 	}
 	secret := &corev1.Secret{}
-	if err := s.live.Get(ctx, key, secret); err != nil {
+	// The client logs bodies of answers, at a level that a person might choose.
+	if err := s.live.Get(ctrl.LoggerInto(ctx, logr.Discard()), key, secret); err != nil {
 		if apierrors.IsNotFound(err) {
 			s.forget(key)
 			return nil, nil

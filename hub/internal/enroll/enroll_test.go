@@ -1,7 +1,9 @@
 package enroll_test
 
 import (
+	"context"
 	"crypto/x509"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/enroll"
 	"dynamic-config.rs/fleet/hub/internal/spoketest"
 	"dynamic-config.rs/fleet/internal/identity"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
@@ -150,6 +153,25 @@ func TestEnroll_OfTwoThatRedeemTogetherOneWins(t *testing.T) {
 			t.Errorf("the loser is told %+v", got)
 		}
 	}
+}
+
+// An API server that fails is no verdict, and its text stays on the hub.
+func TestEnroll_ARegistryThatFails(t *testing.T) {
+	ca := spoketest.Authority(t)
+	service := enroll.New(enroll.Config{Signer: ca, Registry: failing{}, Lifetime: lifetime, Now: time.Now})
+	_, err := service.Enroll(t.Context(), joining(t, "prod", "dcj_guess"))
+	if got := spoketest.VerdictOf(err); got != (spoketest.Verdict{Code: codes.Unavailable, Reason: identity.ReasonUnavailable}) {
+		t.Errorf("verdict %+v", got)
+	}
+	if strings.Contains(err.Error(), "10.0.0.1") {
+		t.Errorf("the error holds the hub's address of it: %v", err)
+	}
+}
+
+type failing struct{ enroll.Registry }
+
+func (failing) RedeemJoinToken(context.Context, string, string) error {
+	return errors.New("dial tcp 10.0.0.1:6443: connection refused")
 }
 
 // renewing asks with nothing but the connection's certificate.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -48,6 +49,11 @@ type rig struct {
 // withoutStart hides the provider's other methods from the manager.
 type withoutStart struct{ multicluster.Provider }
 
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	m.Run()
+}
+
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	scheme := testenv.Scheme()
@@ -69,7 +75,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	err = mcbuilder.ControllerManagedBy(r.manager).Named(t.Name()).For(&v1alpha1.DynamicConfigRender{}).
-		WithOptions(controller.TypedOptions[mcreconcile.Request]{NewQueue: mirror.NewFairQueue, NeedLeaderElection: new(false)}).
+		WithOptions(controller.TypedOptions[mcreconcile.Request]{NewQueue: mirror.NewFairQueue, NeedLeaderElection: new(false), SkipNameValidation: ptr.To(true)}).
 		Complete(mcreconcile.Func(r.reconcile))
 	if err != nil {
 		t.Fatal(err)
