@@ -75,7 +75,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	err = mcbuilder.ControllerManagedBy(r.manager).Named(t.Name()).For(&v1alpha1.DynamicConfigRender{}).
-		WithOptions(controller.TypedOptions[mcreconcile.Request]{NewQueue: mirror.NewFairQueue, NeedLeaderElection: new(false), SkipNameValidation: ptr.To(true)}).
+		WithOptions(controller.TypedOptions[mcreconcile.Request]{NewQueue: mirror.NewFairQueue, NeedLeaderElection: new(false), SkipNameValidation: new(true)}).
 		Complete(mcreconcile.Func(r.reconcile))
 	if err != nil {
 		t.Fatal(err)

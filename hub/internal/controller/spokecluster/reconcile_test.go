@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -68,7 +67,7 @@ func (r *rig) run() {
 	r.t.Helper()
 	mgr, err := manager.New(hub.Config, manager.Options{
 		Scheme: testenv.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // a test may run more than once
+		Controller: config.Controller{SkipNameValidation: new(true)}, // a test may run more than once
 	})
 	if err != nil {
 		r.t.Fatal(err)
