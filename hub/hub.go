@@ -18,6 +18,7 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/authority"
 	"dynamic-config.rs/fleet/hub/internal/classes"
+	"dynamic-config.rs/fleet/hub/internal/controller/class"
 	"dynamic-config.rs/fleet/hub/internal/controller/render"
 	"dynamic-config.rs/fleet/hub/internal/controller/spokecluster"
 	"dynamic-config.rs/fleet/hub/internal/feed"
@@ -156,6 +157,12 @@ func setUpControllers(ctx context.Context, mgr mcmanager.Manager, mirrors *mirro
 	}
 	if err := renders.SetUp(ctx, mgr, wakes); err != nil {
 		return err
+	}
+	for _, kind := range []v1alpha1.ClassKind{v1alpha1.ClassKindCluster, v1alpha1.ClassKindNamespaced} {
+		c := &class.Reconciler{Kind: kind, Hub: local.GetCache(), Status: local.GetClient().Status(), Classes: renders.Classes, Feeds: feeds}
+		if err := c.SetUp(local); err != nil {
+			return err
+		}
 	}
 	spokes := &spokecluster.Reconciler{Hub: local.GetCache(), Sessions: clusters, Mirrors: mirrors, Feeds: feeds}
 	return spokes.SetUp(local)

@@ -215,6 +215,17 @@ type ClassStatus struct {
 	// ObservedGeneration is the generation of the spec that the status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Renders count the Renders of all clusters that use the class, by state.
+	// +optional
+	Renders *RenderCounts `json:"renders,omitempty"`
+}
+
+// ClassID names a class in one line: Kind/name, or Kind/namespace/name.
+func ClassID(kind ClassKind, namespace, name string) string {
+	if namespace == "" {
+		return string(kind) + "/" + name
+	}
+	return string(kind) + "/" + namespace + "/" + name
 }
 
 // ClusterDynamicConfigClass is a platform team's offer of documents to many
@@ -227,6 +238,8 @@ type ClassStatus struct {
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.endpoint`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Renders",type=integer,JSONPath=`.status.renders.total`
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.renders.failed`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 type ClusterDynamicConfigClass struct {
@@ -257,6 +270,8 @@ type ClusterDynamicConfigClassList struct {
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.endpoint`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Renders",type=integer,JSONPath=`.status.renders.total`
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.renders.failed`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 type DynamicConfigClass struct {

@@ -18,7 +18,7 @@ func TestColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	class := []string{"Name", "Source", "Endpoint (wide)", "Ready", "Status", "Age", "Message (wide)"}
+	class := []string{"Name", "Source", "Endpoint (wide)", "Ready", "Status", "Renders", "Failed", "Age", "Message (wide)"}
 	for resource, want := range map[string][]string{
 		"dynamicconfigrenders": {
 			"Name", "Class", "Key (wide)", "ConfigMap", "Secret", "Ready", "Status", "Rendered", "Age", "Message (wide)",

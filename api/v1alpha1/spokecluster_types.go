@@ -53,6 +53,18 @@ type RenderCounts struct {
 	Failed int32 `json:"failed"`
 }
 
+// ClassRenderCounts count the Renders of a cluster that use one class.
+type ClassRenderCounts struct {
+	// Class reads Kind/name or Kind/namespace/name.
+	Class string `json:"class"`
+
+	RenderCounts `json:",inline"`
+}
+
+// MaxCountedClasses is how many classes a SpokeCluster counts apart: those with the
+// most Renders.
+const MaxCountedClasses = 256
+
 // SpokeClusterStatus is what the hub saw of a cluster last.
 type SpokeClusterStatus struct {
 	// Conditions hold Ready and Connected.
@@ -73,6 +85,12 @@ type SpokeClusterStatus struct {
 	// Renders count the cluster's Renders by state.
 	// +optional
 	Renders *RenderCounts `json:"renders,omitempty"`
+	// Classes count them by class too.
+	// +optional
+	// +listType=map
+	// +listMapKey=class
+	// +kubebuilder:validation:MaxItems=256
+	Classes []ClassRenderCounts `json:"classes,omitempty"`
 }
 
 // SpokeCluster is a workload cluster; its name is the cluster's identity.

@@ -24,10 +24,7 @@ func RefOf(r *v1alpha1.DynamicConfigRender) Ref {
 
 // String reads Kind/name or Kind/namespace/name.
 func (r Ref) String() string {
-	if r.Namespace == "" {
-		return string(r.Kind) + "/" + r.Name
-	}
-	return string(r.Kind) + "/" + r.Namespace + "/" + r.Name
+	return v1alpha1.ClassID(r.Kind, r.Namespace, r.Name)
 }
 
 // Class is a class of either kind.

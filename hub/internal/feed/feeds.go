@@ -179,11 +179,7 @@ func (f *Feeds) Stats() Stats {
 
 // create is called with mu held.
 func (f *Feeds) create(id feedID, src Source) *feed {
-	s, ok := f.sources[id.source]
-	if !ok {
-		s = newSource(src)
-		f.sources[id.source] = s
-	}
+	s := f.sourceOf(src)
 	s.feeds++
 	d := &feed{
 		id:          id,
@@ -215,18 +211,7 @@ func (f *Feeds) leave(sub Subscriber, d *feed) {
 
 // retire lets go of a feed's source, when the feed's goroutine ended or will not
 // begin.
-func (f *Feeds) retire(d *feed) {
-	f.mu.Lock()
-	d.source.feeds--
-	unused := d.source.feeds == 0
-	if unused {
-		delete(f.sources, d.source.id)
-	}
-	f.mu.Unlock()
-	if unused {
-		d.source.close()
-	}
-}
+func (f *Feeds) retire(d *feed) { f.giveBack(d.source) }
 
 // closeAll closes what feeds hold that Run did not get to begin.
 func (f *Feeds) closeAll() {

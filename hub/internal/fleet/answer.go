@@ -19,6 +19,8 @@ type Spec struct {
 	ID         ID
 	UID        string
 	Generation int64
+	// Class the Render uses, by its ID; for counting.
+	Class string
 	// SyncRequestedAt is the value of the annotation that asks for a fetch now.
 	SyncRequestedAt string
 	// Have identifies the content the target holds unharmed; nil for none.

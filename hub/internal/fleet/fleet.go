@@ -93,14 +93,14 @@ func (f *Fleet) Deliver(cluster string, id ID, a Answer) {
 	}
 }
 
-// Counts returns how many Renders of a connected cluster there are, by state; false
+// Report returns how many Renders of a connected cluster there are, by state; false
 // while no whole inventory says so.
-func (f *Fleet) Counts(cluster string) (Counts, bool) {
+func (f *Fleet) Report(cluster string) (Report, bool) {
 	s := f.session(cluster)
 	if s == nil {
-		return Counts{}, false
+		return Report{}, false
 	}
-	return s.counts()
+	return s.report()
 }
 
 func (f *Fleet) session(cluster string) *Session {

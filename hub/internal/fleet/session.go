@@ -42,6 +42,13 @@ type Counts struct {
 	Total, Ready, Failed int
 }
 
+// Report counts the Renders of one cluster, in all and by class.
+type Report struct {
+	Counts
+	// Classes by their ID.
+	Classes map[string]Counts
+}
+
 // Frame is the next thing to send about one Render. Exactly one of Deliver, Current
 // and Refusal is meant: Deliver when Nonce is not 0, Refusal when the answer has
 // one, Current otherwise.
@@ -289,18 +296,26 @@ func (s *Session) signal() {
 	}
 }
 
-func (s *Session) counts() (Counts, bool) {
+func (s *Session) report() (Report, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := Counts{Total: len(s.renders)}
+	report := Report{Classes: map[string]Counts{}}
 	for _, r := range s.renders {
-		switch {
-		case r.told == nil:
-		case r.failed || r.told.Refusal != nil:
-			c.Failed++
-		default:
-			c.Ready++
-		}
+		report.Counts = report.add(r)
+		report.Classes[r.spec.Class] = report.Classes[r.spec.Class].add(r)
 	}
-	return c, s.whole
+	return report, s.whole
+}
+
+// add counts one Render more.
+func (c Counts) add(r *render) Counts {
+	c.Total++
+	switch {
+	case r.told == nil:
+	case r.failed || r.told.Refusal != nil:
+		c.Failed++
+	default:
+		c.Ready++
+	}
+	return c
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -139,18 +140,18 @@ func (r *Registry) CloseSession(ctx context.Context, cluster string, epoch int64
 	return err
 }
 
-// Counts records how many Renders a cluster has, by state. Equal counts write
-// nothing.
-func (r *Registry) Counts(ctx context.Context, cluster string, counts v1alpha1.RenderCounts) error {
+// Report records how many Renders a cluster has, by state, in all and by class.
+// Equal counts write nothing.
+func (r *Registry) Report(ctx context.Context, cluster string, all v1alpha1.RenderCounts, classes []v1alpha1.ClassRenderCounts) error {
 	return retry.RetryOnConflict(contention, func() error {
 		c, err := r.get(ctx, cluster)
 		if err != nil {
 			return err
 		}
-		if c.Status.Renders != nil && *c.Status.Renders == counts {
+		if c.Status.Renders != nil && *c.Status.Renders == all && slices.Equal(c.Status.Classes, classes) {
 			return nil
 		}
-		c.Status.Renders = &counts
+		c.Status.Renders, c.Status.Classes = &all, classes
 		return r.Status.Update(ctx, c)
 	})
 }

@@ -171,24 +171,25 @@ func TestRegistry_CloseSession(t *testing.T) {
 	g.Expect(r.CloseSession(t.Context(), "nobody", 1)).To(gomega.Succeed(), "a cluster that was removed meanwhile")
 }
 
-func TestRegistry_Counts(t *testing.T) {
+func TestRegistry_Report(t *testing.T) {
 	g, name, r := gomega.NewWithT(t), create(t, accepted), newRegistry(time.Now)
 	counts := v1alpha1.RenderCounts{Total: 3, Ready: 2, Failed: 1}
-	g.Expect(r.Counts(t.Context(), name, counts)).To(gomega.Succeed())
+	classes := []v1alpha1.ClassRenderCounts{{Class: "ClusterDynamicConfigClass/c", RenderCounts: counts}}
+	g.Expect(r.Report(t.Context(), name, counts, classes)).To(gomega.Succeed())
 	first := read(t, name)
 	g.Expect(*first.Status.Renders).To(gomega.Equal(counts))
 
-	g.Expect(r.Counts(t.Context(), name, counts)).To(gomega.Succeed())
+	g.Expect(r.Report(t.Context(), name, counts, classes)).To(gomega.Succeed())
 	g.Expect(read(t, name).ResourceVersion).To(gomega.Equal(first.ResourceVersion), "equal counts wrote")
 
 	counts.Ready++
-	g.Expect(r.Counts(t.Context(), name, counts)).To(gomega.Succeed())
+	g.Expect(r.Report(t.Context(), name, counts, classes)).To(gomega.Succeed())
 	g.Expect(*read(t, name).Status.Renders).To(gomega.Equal(counts))
 
 	fresh := create(t, accepted)
-	g.Expect(r.Counts(t.Context(), fresh, v1alpha1.RenderCounts{})).To(gomega.Succeed())
+	g.Expect(r.Report(t.Context(), fresh, v1alpha1.RenderCounts{}, nil)).To(gomega.Succeed())
 	g.Expect(read(t, fresh).Status.Renders).NotTo(gomega.BeNil(), "no Renders is a count too")
-	g.Expect(reasonOf(t, r.Counts(t.Context(), "nobody", counts))).To(gomega.Equal(identity.ReasonUnknownCluster))
+	g.Expect(reasonOf(t, r.Report(t.Context(), "nobody", counts, nil))).To(gomega.Equal(identity.ReasonUnknownCluster))
 }
 
 // joinable makes a SpokeCluster with a join token that holds until an hour from now.
@@ -284,7 +285,7 @@ func TestRegistry_AnAPIServerThatFailsIsNoRefusal(t *testing.T) {
 	_, opened := r.OpenSession(t.Context(), "prod", v1alpha1.SpokeSession{})
 	for name, err := range map[string]error{
 		"check": r.Check(t.Context(), "prod"), "open": opened, "close": r.CloseSession(t.Context(), "prod", 1),
-		"counts": r.Counts(t.Context(), "prod", v1alpha1.RenderCounts{}), "redeem": r.RedeemJoinToken(t.Context(), "prod", "t"),
+		"report": r.Report(t.Context(), "prod", v1alpha1.RenderCounts{}, nil), "redeem": r.RedeemJoinToken(t.Context(), "prod", "t"),
 	} {
 		var refusal *identity.Error
 		if err == nil || errors.As(err, &refusal) {

@@ -43,6 +43,13 @@ type Reader interface {
 	Close() error
 }
 
+// Prober is a Reader of a store that can be asked whether it answers and accepts the
+// credential, without reading a document.
+type Prober interface {
+	// Probe answers nil, an *Error, or the context's error.
+	Probe(ctx context.Context) error
+}
+
 // Watcher is a Reader of a store that tells of changes.
 type Watcher interface {
 	Reader

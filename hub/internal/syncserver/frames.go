@@ -40,8 +40,13 @@ func idOf(ref *fleetv1.RenderRef) fleet.ID {
 
 // specOf is what the outbox needs of a spec.
 func specOf(s *fleetv1.RenderSpec) fleet.Spec {
+	kind, namespace := orUnknown(classKinds, s.GetClassKind()), s.GetRef().GetNamespace()
+	if kind == v1alpha1.ClassKindCluster {
+		namespace = ""
+	}
 	return fleet.Spec{
-		ID: idOf(s.GetRef()), UID: s.GetRef().GetUid(), Generation: s.GetGeneration(),
+		Class: v1alpha1.ClassID(kind, namespace, s.GetClass()),
+		ID:    idOf(s.GetRef()), UID: s.GetRef().GetUid(), Generation: s.GetGeneration(),
 		SyncRequestedAt: s.GetSyncRequestedAt(), Have: s.GetHaveContentId(),
 	}
 }

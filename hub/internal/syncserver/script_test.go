@@ -223,7 +223,7 @@ func (p *play) mirror(*testing.T, *datadriven.TestData) string {
 }
 
 func (p *play) counts(_ *testing.T, d *datadriven.TestData) string {
-	c, known := p.site.fleet.Counts(arg(d, "cluster", "prod"))
+	c, known := p.site.fleet.Report(arg(d, "cluster", "prod"))
 	if !known {
 		return "unknown"
 	}

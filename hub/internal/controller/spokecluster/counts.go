@@ -1,7 +1,10 @@
 package spokecluster
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,12 +21,12 @@ const countsInterval = 10 * time.Second
 // Counted are the clusters connected to this replica.
 type Counted interface {
 	Clusters() []string
-	Counts(cluster string) (fleet.Counts, bool)
+	Report(cluster string) (fleet.Report, bool)
 }
 
 // CountsWriter records counts; equal ones write nothing.
 type CountsWriter interface {
-	Counts(ctx context.Context, cluster string, counts v1alpha1.RenderCounts) error
+	Report(ctx context.Context, cluster string, all v1alpha1.RenderCounts, classes []v1alpha1.ClassRenderCounts) error
 }
 
 // Counter reports the counts of connected clusters, each only when it changed.
@@ -41,7 +44,7 @@ func (*Counter) NeedLeaderElection() bool { return false }
 func (c *Counter) Start(ctx context.Context) error {
 	tick := time.NewTicker(countsInterval)
 	defer tick.Stop()
-	told := map[string]fleet.Counts{}
+	told := map[string]fleet.Report{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -53,25 +56,38 @@ func (c *Counter) Start(ctx context.Context) error {
 }
 
 // report writes what changed and returns what is told now.
-func (c *Counter) report(ctx context.Context, told map[string]fleet.Counts) map[string]fleet.Counts {
-	now := map[string]fleet.Counts{}
+func (c *Counter) report(ctx context.Context, told map[string]fleet.Report) map[string]fleet.Report {
+	now := map[string]fleet.Report{}
 	for _, cluster := range c.Fleet.Clusters() {
-		counts, ok := c.Fleet.Counts(cluster)
+		report, ok := c.Fleet.Report(cluster)
 		if !ok {
 			continue
 		}
-		if before, known := told[cluster]; known && before == counts {
-			now[cluster] = counts
-			continue
+		before, known := told[cluster]
+		if !known || before.Counts != report.Counts || !maps.Equal(before.Classes, report.Classes) {
+			if err := c.Registry.Report(ctx, cluster, countsOf(report.Counts), classesOf(report.Classes)); err != nil {
+				ctrl.LoggerFrom(ctx).Error(err, "Reporting counts failed", "cluster", cluster)
+				continue
+			}
 		}
-		err := c.Registry.Counts(ctx, cluster, v1alpha1.RenderCounts{
-			Total: int32(counts.Total), Ready: int32(counts.Ready), Failed: int32(counts.Failed),
-		})
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Reporting counts failed", "cluster", cluster)
-			continue
-		}
-		now[cluster] = counts
+		now[cluster] = report
 	}
 	return now
+}
+
+func countsOf(c fleet.Counts) v1alpha1.RenderCounts {
+	return v1alpha1.RenderCounts{Total: int32(c.Total), Ready: int32(c.Ready), Failed: int32(c.Failed)}
+}
+
+// classesOf are the counts by class, of the classes with the most Renders, in an
+// order that does not move.
+func classesOf(counts map[string]fleet.Counts) []v1alpha1.ClassRenderCounts {
+	classes := make([]v1alpha1.ClassRenderCounts, 0, len(counts))
+	for class, c := range counts {
+		classes = append(classes, v1alpha1.ClassRenderCounts{Class: class, RenderCounts: countsOf(c)})
+	}
+	slices.SortFunc(classes, func(a, b v1alpha1.ClassRenderCounts) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Class, b.Class))
+	})
+	return classes[:min(len(classes), v1alpha1.MaxCountedClasses)]
 }

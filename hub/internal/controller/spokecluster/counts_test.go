@@ -17,15 +17,17 @@ import (
 
 // written remembers what was reported; the next report fails with fail.
 type written struct {
-	mu     sync.Mutex // guards what follows
-	counts []v1alpha1.RenderCounts
-	fail   error
+	mu      sync.Mutex // guards what follows
+	counts  []v1alpha1.RenderCounts
+	classes []v1alpha1.ClassRenderCounts // of the last report
+	fail    error
 }
 
-func (w *written) Counts(_ context.Context, _ string, counts v1alpha1.RenderCounts) error {
+func (w *written) Report(_ context.Context, _ string, counts v1alpha1.RenderCounts, classes []v1alpha1.ClassRenderCounts) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts = append(w.counts, counts)
+	w.classes = classes
 	err := w.fail
 	w.fail = nil
 	return err
@@ -84,6 +86,33 @@ func TestCounter_ReportsWhatChanged(t *testing.T) {
 			if diff := cmp.Diff(step.want, w.take()); diff != "" {
 				t.Errorf("when %s (-want +got):\n%s", step.name, diff)
 			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCounter_CountsByClassTheLargestFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, w := fleet.New(fleet.Config{}), &written{}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- (&spokecluster.Counter{Fleet: f, Registry: w}).Start(ctx) }()
+		f.Connect("prod").Replace([]fleet.Spec{
+			{ID: fleet.ID{Name: "1"}, Class: "DynamicConfigClass/shop/a"},
+			{ID: fleet.ID{Name: "2"}, Class: "ClusterDynamicConfigClass/b"},
+			{ID: fleet.ID{Name: "3"}, Class: "ClusterDynamicConfigClass/b"},
+		})
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		want := []v1alpha1.ClassRenderCounts{
+			{Class: "ClusterDynamicConfigClass/b", RenderCounts: v1alpha1.RenderCounts{Total: 2}},
+			{Class: "DynamicConfigClass/shop/a", RenderCounts: v1alpha1.RenderCounts{Total: 1}},
+		}
+		if diff := cmp.Diff(want, w.classes); diff != "" {
+			t.Errorf("classes (-want +got):\n%s", diff)
 		}
 		cancel()
 		if err := <-ended; err != nil {

@@ -26,7 +26,10 @@ type Store struct {
 	closed  bool
 }
 
-var _ store.Watcher = (*Store)(nil)
+var (
+	_ store.Watcher = (*Store)(nil)
+	_ store.Prober  = (*Store)(nil)
+)
 
 // New answers an empty store.
 func New() *Store {
@@ -66,6 +69,16 @@ func (s *Store) Fail(err error) {
 	defer s.mu.Unlock()
 	s.failure = err
 	s.announce()
+}
+
+// Probe answers what Fail set.
+func (s *Store) Probe(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.failure
 }
 
 // Fetches counts the calls of Fetch for a key.

@@ -1,0 +1,69 @@
+package class
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+)
+
+// workers that look at classes at once: ten stores that hang do not keep the others
+// from being looked at.
+const workers = 16
+
+// SetUp registers the controller with the hub's manager, on every replica.
+func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
+	object, _ := r.blank()
+	return ctrl.NewControllerManagedBy(mgr).Named("class-"+strings.ToLower(string(r.Kind))).
+		For(object, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&v1alpha1.SpokeCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NeedLeaderElection: new(false), RecoverPanic: new(true)}).
+		Complete(r)
+}
+
+// ofSecret are the classes whose credential or CA is in a Secret.
+func (r *Reconciler) ofSecret(ctx context.Context, o client.Object) []ctrl.Request {
+	all, err := r.Classes.All(ctx)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing classes failed")
+		return nil
+	}
+	var requests []ctrl.Request
+	for _, c := range all {
+		if c.Ref.Kind == r.Kind && c.UsesSecret(o.GetNamespace(), o.GetName()) {
+			requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: c.Ref.Namespace, Name: c.Ref.Name}})
+		}
+	}
+	return requests
+}
+
+// ofCluster are the classes that a cluster counts.
+func (r *Reconciler) ofCluster(_ context.Context, o client.Object) []ctrl.Request {
+	spoke, ok := o.(*v1alpha1.SpokeCluster)
+	if !ok {
+		return nil
+	}
+	var requests []ctrl.Request
+	for _, c := range spoke.Status.Classes {
+		kind, name, _ := strings.Cut(c.Class, "/")
+		if kind != string(r.Kind) {
+			continue
+		}
+		namespace, local, namespaced := strings.Cut(name, "/")
+		if !namespaced {
+			namespace, local = "", name
+		}
+		requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: local}})
+	}
+	return requests
+}

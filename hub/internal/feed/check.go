@@ -1,0 +1,63 @@
+package feed
+
+import (
+	"context"
+
+	"dynamic-config.rs/fleet/hub/internal/store"
+)
+
+// Check asks a source's store whether it answers and accepts the credential, with
+// the reader that its feeds share, at the class's rate. Without feeds it opens a
+// reader for the moment. It answers an *store.Error, or the context's error. A store
+// that cannot be asked is taken to be well once it opens.
+func (f *Feeds) Check(ctx context.Context, src Source) error {
+	s := f.borrow(src)
+	defer f.giveBack(s)
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	reader, err := s.get()
+	if err != nil {
+		return err
+	}
+	prober, ok := reader.(store.Prober)
+	if !ok {
+		return nil
+	}
+	return prober.Probe(ctx)
+}
+
+// borrow holds a source open as a feed does.
+func (f *Feeds) borrow(src Source) *source {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.sourceOf(src)
+	s.feeds++
+	return s
+}
+
+// sourceOf finds a source, or makes it; called with mu held.
+func (f *Feeds) sourceOf(src Source) *source {
+	id := sourceID{src.ID, src.Revision}
+	s, ok := f.sources[id]
+	if !ok {
+		s = newSource(src)
+		f.sources[id] = s
+	}
+	return s
+}
+
+// giveBack lets go of a source; the last one closes it.
+func (f *Feeds) giveBack(s *source) {
+	f.mu.Lock()
+	s.feeds--
+	unused := s.feeds == 0
+	if unused {
+		delete(f.sources, s.id)
+	}
+	f.mu.Unlock()
+	if unused {
+		s.close()
+	}
+}

@@ -1,0 +1,57 @@
+package feed_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/feed"
+	"dynamic-config.rs/fleet/hub/internal/store"
+	"dynamic-config.rs/fleet/hub/internal/store/memory"
+)
+
+func TestCheck_SharesTheReaderOfTheFeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, opens := start(t), 0
+		s := memory.New()
+		s.Put("a", "1")
+		src := feed.Source{ID: "c", Revision: "1", Open: func() (store.Reader, error) { opens++; return s, nil }}
+
+		if err := f.Check(t.Context(), src); err != nil || opens != 1 || !s.Closed() {
+			t.Errorf("without feeds: %v, opened %d times, closed %v", err, opens, s.Closed())
+		}
+		f.Subscribe(feed.Subscriber{Name: "r"}, src, "a", time.Minute)
+		synctest.Wait()
+		for range 3 {
+			if err := f.Check(t.Context(), src); err != nil {
+				t.Error(err)
+			}
+		}
+		if opens != 2 {
+			t.Errorf("opened %d times, want once for the feed and once before", opens)
+		}
+		sealed := &store.Error{Reason: v1alpha1.ReasonStoreSealed, Op: "check"}
+		s.Fail(sealed)
+		if err := f.Check(t.Context(), src); !errors.Is(err, sealed) {
+			t.Errorf("%v, want the store's own error", err)
+		}
+		f.stop()
+	})
+}
+
+func TestCheck_AnOpenThatFailsIsTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t)
+		invalid := &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open"}
+		err := f.Check(t.Context(), feed.Source{ID: "c", Open: func() (store.Reader, error) { return nil, invalid }})
+		if !errors.Is(err, invalid) {
+			t.Errorf("%v", err)
+		}
+		if stats := f.Stats(); stats.Sources != 0 {
+			t.Errorf("%d sources are held after the check", stats.Sources)
+		}
+		f.stop()
+	})
+}
