@@ -2,8 +2,10 @@ package spokecluster_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -91,11 +93,12 @@ func (r *rig) run() {
 // nobody accepted.
 func (r *rig) ready() {
 	r.t.Helper()
-	c := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{GenerateName: "spoke-"}}
+	c := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower("spoke-" + rand.Text())}}
+	// The session first: the controller may be faster than we are.
+	session := r.fleet.Connect(c.Name)
 	if err := hub.Client.Create(r.t.Context(), c); err != nil {
 		r.t.Fatal(err)
 	}
-	session := r.fleet.Connect(c.Name)
 	gomega.NewWithT(r.t).Eventually(func() bool {
 		return session.Cause() != nil
 	}).WithTimeout(patience).Should(gomega.BeTrue(), "the controller does not watch")
