@@ -22,8 +22,7 @@ var (
 	errForbidden = errors.New("the token may not read this key")
 )
 
-// envelope is what Vault writes around everything. Of the texts of errors only
-// their number is used, and whether one says that Vault is sealed.
+// envelope is what Vault writes around everything.
 type envelope struct {
 	RequestID string          `json:"request_id"`
 	Errors    *[]string       `json:"errors"`
@@ -59,7 +58,7 @@ func (a answer) failure() *store.Error {
 		failure.Err = errors.New("the store answered with a redirect, which is not followed")
 	case a.status == http.StatusTooManyRequests:
 		failure.Reason = v1alpha1.ReasonStoreThrottled
-	case a.status == http.StatusServiceUnavailable && e.saysSealed():
+	case a.status == http.StatusServiceUnavailable && e.says("sealed"):
 		failure.Reason, failure.Err = v1alpha1.ReasonStoreSealed, errors.New("the store is sealed")
 	case a.status == http.StatusServiceUnavailable && a.retryAfter > 0:
 		failure.Reason = v1alpha1.ReasonStoreThrottled
@@ -76,10 +75,11 @@ func (a answer) failure() *store.Error {
 	return failure
 }
 
-// saysSealed is the only place that looks into a text: Vault tells a sealed store
-// from an overloaded one in no other way.
-func (e envelope) saysSealed() bool {
-	return e.Errors != nil && strings.Contains(strings.ToLower(strings.Join(*e.Errors, "\n")), "sealed")
+// says is the only place that looks into a text, for what Vault tells in no other
+// way: a sealed store from an overloaded one, and, up to some versions, a wrong secret
+// ID from a fault of its own.
+func (e envelope) says(word string) bool {
+	return e.Errors != nil && strings.Contains(strings.ToLower(strings.Join(*e.Errors, "\n")), word)
 }
 
 // absence is what a 404 of Vault means that holds no deleted version.

@@ -49,12 +49,7 @@ func (m method) logIn(ctx context.Context, first bool) (*lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got.status == http.StatusNotFound {
-		if _, own := got.open(); own {
-			return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Err: errors.New("the store has no login at the mount of spec.vault.auth")}
-		}
-	}
-	return m.granted(got, "the store refuses the login", "")
+	return m.granted(got, "the store refuses the login: the credential, the role, or the mount in spec.vault.auth", "")
 }
 
 // lookUp asks how long the given token holds. A token may be good and yet not look
@@ -128,24 +123,17 @@ func (m method) granted(got answer, refusal, held string) (*lease, error) {
 	return newLease(token, ttl, e.Auth.Renewable, m.replaceable(), time.Now()), nil
 }
 
-// refused is the failure of a request that has to do with the credential: from 400
-// to 403 Vault does not tell a wrong secret from a wrong role.
+// refused is the failure of a request that has to do with the credential: Vault does
+// not tell a wrong secret from a wrong role or a login that is not there.
 func refused(got answer, text string) error {
-	_, own := got.open()
-	if own && got.status >= http.StatusBadRequest && got.status <= http.StatusForbidden {
+	e, own := got.open()
+	isRefusal := got.status >= http.StatusBadRequest && got.status <= http.StatusNotFound ||
+		got.status == http.StatusInternalServerError && e.says("invalid secret id")
+	if own && isRefusal {
 		return &store.Error{Reason: v1alpha1.ReasonCredentialRejected, Err: errors.New(text)}
 	}
 	if failure := got.failure(); failure != nil {
 		return failure
 	}
 	return nil
-}
-
-// asRefusal answers a failure that lasts until somebody changes something.
-func asRefusal(err error) (*store.Error, bool) {
-	failure, ok := errors.AsType[*store.Error](err)
-	if !ok || (failure.Reason != v1alpha1.ReasonCredentialRejected && failure.Reason != v1alpha1.ReasonClassInvalid) {
-		return nil, false
-	}
-	return failure, true
 }

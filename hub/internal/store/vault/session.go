@@ -2,6 +2,7 @@ package vault
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -15,8 +16,10 @@ const (
 	// reloginEvery bounds the logins that answer a 403: a key that stays forbidden
 	// must not cost a login at every poll.
 	reloginEvery = time.Minute
-	// refusedFor is how long a refused login is not tried again.
-	refusedFor = 10 * time.Second
+	// refusedFor is how long a refused login is not tried again: Vault locks a role
+	// for everybody after five refusals within 15 minutes. A better credential comes
+	// with a new client.
+	refusedFor = 5 * time.Minute
 	// renewAgain is when a renewal is tried again that got no answer.
 	renewAgain = 10 * time.Second
 )
@@ -32,7 +35,7 @@ type session struct {
 	held     *lease // nil before the first login
 	farewell func() error
 	refusal  *store.Error
-	refusedT time.Time // when refusal was answered
+	refusedT time.Time // when the store refused
 }
 
 func newSession(to *requester, login *Login, credential string) *session {
@@ -182,8 +185,8 @@ func (s *session) keep(l *lease) {
 
 // noteRefusal remembers that the store refused, not that it was down.
 func (s *session) noteRefusal(err error) {
-	failure, ok := asRefusal(err)
-	if !ok {
+	failure, ok := errors.AsType[*store.Error](err)
+	if !ok || failure.Reason != v1alpha1.ReasonCredentialRejected {
 		return
 	}
 	s.mu.Lock()
