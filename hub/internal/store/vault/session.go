@@ -133,7 +133,13 @@ func (s *session) refresh(ctx context.Context) error {
 // when it is not yet time for a new login.
 func (s *session) denied(ctx context.Context, used *lease) (*lease, error) {
 	err := s.flights.do(ctx, "login", func() error {
-		if s.token() != used.token || !s.relogins.Allow() {
+		if s.token() != used.token {
+			return nil
+		}
+		if refusal := s.refused(time.Now()); refusal != nil {
+			return refusal
+		}
+		if !s.relogins.Allow() {
 			return nil
 		}
 		return s.logIn(ctx)
@@ -143,12 +149,10 @@ func (s *session) denied(ctx context.Context, used *lease) (*lease, error) {
 
 // logIn replaces the lease.
 func (s *session) logIn(ctx context.Context) error {
-	s.mu.Lock()
-	old, refusal, since := s.held, s.refusal, time.Since(s.refusedT)
-	s.mu.Unlock()
-	if refusal != nil && since < refusedFor {
+	if refusal := s.refused(time.Now()); refusal != nil {
 		return refusal
 	}
+	old := s.lease()
 	fresh, err := s.method.logIn(ctx, old == nil)
 	if err != nil {
 		s.noteRefusal(err)
@@ -181,6 +185,16 @@ func (s *session) keep(l *lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held, s.refusal = l, nil
+}
+
+// refused answers the store's last refusal while that counts; nil without one.
+func (s *session) refused(now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusal == nil || now.Sub(s.refusedT) >= refusedFor {
+		return nil
+	}
+	return s.refusal
 }
 
 // noteRefusal remembers that the store refused, not that it was down.

@@ -54,7 +54,7 @@ type Client struct {
 	session   *session
 	mounts    *mounts
 	flights   flights // of probes
-	hashKey   []byte // of the versions of KV 1
+	hashKey   []byte  // of the versions of KV 1
 }
 
 var _ store.Poller = (*Client)(nil)
