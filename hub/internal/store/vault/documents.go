@@ -25,19 +25,15 @@ func (c *Client) fetch(ctx context.Context, key policy.Key, last *store.Document
 	}
 	forbidden := "" // the token that may not read the metadata
 	if last != nil && at.version == 2 && !at.blind.Load() {
-		var moved bool
-		if moved, forbidden, err = c.hasMoved(ctx, at, last.Version); err != nil {
+		var current string
+		if current, forbidden, err = c.currentVersion(ctx, at); err != nil {
 			return nil, c.doubt(at, err)
 		}
-		if !moved {
+		if current == last.Version {
 			return last, nil
 		}
 	}
-	got, err := c.read(ctx, at.data())
-	if err != nil {
-		return nil, err
-	}
-	doc, err := c.document(at, got)
+	doc, err := c.document(ctx, at)
 	if err != nil {
 		return nil, c.doubt(at, err)
 	}
@@ -59,22 +55,34 @@ func (c *Client) doubt(at place, err error) error {
 	return err
 }
 
-// hasMoved asks the metadata whether the current version is another than known. It
-// answers true and the token when that may not read the metadata.
-func (c *Client) hasMoved(ctx context.Context, at place, known string) (moved bool, forbidden string, err error) {
+// currentVersion asks the metadata. Where that is forbidden it answers no version and
+// the token.
+func (c *Client) currentVersion(ctx context.Context, at place) (current, forbidden string, err error) {
 	held, err := c.session.current(ctx)
 	if err != nil {
-		return false, "", err
+		return "", "", err
 	}
 	got, err := c.http.get(ctx, held.token, at.metadata())
 	if err != nil {
-		return false, "", err
+		return "", "", err
 	}
 	if got.isForbidden() {
-		return true, held.token, nil
+		return "", held.token, nil
 	}
-	current, err := parseMetadata(got, time.Now())
-	return current != known, "", err
+	current, err = parseMetadata(got, time.Now())
+	return current, "", err
+}
+
+// document reads the document itself.
+func (c *Client) document(ctx context.Context, at place) (*store.Document, error) {
+	got, err := c.read(ctx, at.data())
+	if err != nil {
+		return nil, err
+	}
+	if at.version == 1 {
+		return c.parseV1(got)
+	}
+	return parseV2(got)
 }
 
 // read reads a path, with a new login when the token is refused and it is time for
@@ -134,27 +142,19 @@ func parseMetadata(got answer, now time.Time) (string, error) {
 		Versions       map[string]version `json:"versions"`
 	}
 	if json.Unmarshal(e.Data, &data) != nil || data.CurrentVersion == nil {
-		return "", unlikeVault()
+		return "", unreachable(errNotVault)
 	}
 	if *data.CurrentVersion == 0 {
 		return "", &store.Error{Reason: v1alpha1.ReasonDocumentNotFound, Err: errors.New("the key has metadata and no version")}
 	}
 	current, ok := data.Versions[strconv.Itoa(*data.CurrentVersion)]
 	if !ok {
-		return "", unlikeVault()
+		return "", unreachable(errNotVault)
 	}
 	if gone := current.gone(now); gone != nil {
 		return "", gone
 	}
 	return current.name(*data.CurrentVersion), nil
-}
-
-// document makes a document of an answer.
-func (c *Client) document(at place, got answer) (*store.Document, error) {
-	if at.version == 1 {
-		return c.parseV1(got)
-	}
-	return parseV2(got)
 }
 
 func (c *Client) parseV1(got answer) (*store.Document, error) {
@@ -182,13 +182,13 @@ func parseV2(got answer) (*store.Document, error) {
 		if gone := data.Metadata.gone(time.Now()); gone != nil {
 			return nil, gone
 		}
-		return nil, unlikeVault()
+		return nil, unreachable(errNotVault)
 	}
 	if failure := got.failure(); failure != nil {
 		return nil, failure
 	}
 	if !versioned || data.Metadata.CreatedTime == "" {
-		return nil, unlikeVault()
+		return nil, unreachable(errNotVault)
 	}
 	return newDocument(data.Metadata.name(data.Metadata.Version), data.Data)
 }
@@ -197,7 +197,7 @@ func parseV2(got answer) (*store.Document, error) {
 func newDocument(version string, text json.RawMessage) (*store.Document, error) {
 	switch {
 	case !bytes.HasPrefix(text, []byte("{")):
-		return nil, unlikeVault()
+		return nil, unreachable(errNotVault)
 	case len(text) > store.MaxDocumentBytes:
 		return nil, &store.Error{Reason: v1alpha1.ReasonDocumentTooLarge, Err: errTooLarge}
 	}

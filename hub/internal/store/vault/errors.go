@@ -20,6 +20,7 @@ var (
 	errNoMount   = errors.New("the store has no secrets engine at this key")
 	errOtherKV   = errors.New("the key's secrets engine is of another KV version")
 	errForbidden = errors.New("the token may not read this key")
+	errRedirect  = errors.New("the store answered with a redirect, which is not followed")
 )
 
 // envelope is what Vault writes around everything.
@@ -47,15 +48,29 @@ func (a answer) isForbidden() bool {
 // failure is what an answer that gives nothing means. It is nil for a 200 of Vault.
 func (a answer) failure() *store.Error {
 	e, own := a.open()
-	failure := &store.Error{
-		Reason: v1alpha1.ReasonStoreUnreachable, RetryAfter: a.retryAfter,
-		Err: fmt.Errorf("the store answered %d", a.status),
-	}
 	switch {
 	case a.status == http.StatusOK && own:
 		return nil
+	case a.status >= 500 || a.status == http.StatusTooManyRequests || a.status == http.StatusRequestTimeout:
+		return a.trouble(e)
 	case a.status >= 300 && a.status < 400:
-		failure.Err = errors.New("the store answered with a redirect, which is not followed")
+		return unreachable(errRedirect)
+	case !own:
+		return unreachable(errNotVault)
+	case a.status == http.StatusForbidden:
+		return &store.Error{Reason: v1alpha1.ReasonKeyForbidden, Err: errForbidden}
+	case a.status == http.StatusNotFound:
+		return e.absence()
+	}
+	return unreachable(fmt.Errorf("the store answered %d", a.status))
+}
+
+// trouble is what a status means that says that the store, or what stands before it,
+// cannot answer now.
+func (a answer) trouble(e envelope) *store.Error {
+	failure := unreachable(fmt.Errorf("the store answered %d", a.status))
+	failure.RetryAfter = a.retryAfter
+	switch {
 	case a.status == http.StatusTooManyRequests:
 		failure.Reason = v1alpha1.ReasonStoreThrottled
 	case a.status == http.StatusServiceUnavailable && e.says("sealed"):
@@ -64,13 +79,6 @@ func (a answer) failure() *store.Error {
 		failure.Reason = v1alpha1.ReasonStoreThrottled
 	case a.status == http.StatusRequestTimeout, a.status == http.StatusGatewayTimeout:
 		failure.Reason = v1alpha1.ReasonStoreTimeout
-	case a.status >= 500:
-	case !own:
-		failure.Err = errNotVault
-	case a.status == http.StatusForbidden:
-		failure.Reason, failure.Err = v1alpha1.ReasonKeyForbidden, errForbidden
-	case a.status == http.StatusNotFound:
-		return e.absence()
 	}
 	return failure
 }
@@ -88,7 +96,7 @@ func (e envelope) absence() *store.Error {
 	case len(e.Warnings) > 0:
 		return &store.Error{Reason: v1alpha1.ReasonClassInvalid, Err: errOtherKV}
 	case e.Errors == nil:
-		return &store.Error{Reason: v1alpha1.ReasonStoreUnreachable, Err: errNotVault}
+		return unreachable(errNotVault)
 	case len(*e.Errors) > 0:
 		return &store.Error{Reason: v1alpha1.ReasonDocumentNotFound, Err: errNoMount}
 	}
@@ -104,7 +112,6 @@ func unanswered(err error, status int) *store.Error {
 	return link.Fault(err, errNotVault)
 }
 
-// unlikeVault is the failure of a 200 that lacks what it must hold.
-func unlikeVault() *store.Error {
-	return &store.Error{Reason: v1alpha1.ReasonStoreUnreachable, Err: errNotVault}
+func unreachable(err error) *store.Error {
+	return &store.Error{Reason: v1alpha1.ReasonStoreUnreachable, Err: err}
 }

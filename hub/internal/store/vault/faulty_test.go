@@ -133,7 +133,7 @@ func TestClient_DoubtfulAnswers(t *testing.T) {
 			v1alpha1.ReasonStoreUnreachable, "the answer is not Vault's",
 		},
 		"a 204 is not absent": {
-			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
 			v1alpha1.ReasonStoreUnreachable, "the answer is not Vault's",
 		},
 		"an empty object is not absent": {

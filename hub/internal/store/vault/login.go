@@ -72,7 +72,7 @@ func (m method) lookUp(ctx context.Context, first bool) (*lease, error) {
 		Renewable  bool    `json:"renewable"`
 	}
 	if json.Unmarshal(e.Data, &data) != nil || data.TTL == nil {
-		return nil, unlikeVault()
+		return nil, unreachable(errNotVault)
 	}
 	ttl := time.Duration(*data.TTL) * time.Second
 	if ttl == 0 && data.ExpireTime != nil {
@@ -113,7 +113,7 @@ func (m method) granted(got answer, refusal, held string) (*lease, error) {
 	}
 	e, _ := got.open()
 	if e.Auth == nil || e.Auth.ClientToken == "" || e.Auth.LeaseDuration < 0 {
-		return nil, unlikeVault()
+		return nil, unreachable(errNotVault)
 	}
 	token, ttl := e.Auth.ClientToken, time.Duration(e.Auth.LeaseDuration)*time.Second
 	if held != "" {

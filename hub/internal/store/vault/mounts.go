@@ -164,7 +164,7 @@ func (c *Client) probe(ctx context.Context, key policy.Key) (place, error) {
 	}
 	rest, ok := strings.CutPrefix(string(key), found.path)
 	if !ok || rest == "" {
-		return place{}, unlikeVault()
+		return place{}, unreachable(errNotVault)
 	}
 	c.mounts.keep(found)
 	return place{found, rest}, nil
@@ -185,7 +185,7 @@ func parseMount(got answer) (*mount, error) {
 		} `json:"options"`
 	}
 	if json.Unmarshal(e.Data, &data) != nil || !strings.HasSuffix(data.Path, "/") {
-		return nil, unlikeVault()
+		return nil, unreachable(errNotVault)
 	}
 	found := &mount{path: data.Path, version: 1, until: time.Now().Add(mountFor)}
 	switch {

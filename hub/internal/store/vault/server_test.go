@@ -2,6 +2,7 @@ package vault_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -60,9 +61,7 @@ func (s server) allow(t *testing.T, name, below string) {
 func (s server) appRole(t *testing.T, name string, settings map[string]any) (roleID, secretID string) {
 	t.Helper()
 	role := map[string]any{"token_policies": name, "token_ttl": "1h"}
-	for key, value := range settings {
-		role[key] = value
-	}
+	maps.Copy(role, settings)
 	s.call(t, http.MethodPost, "auth/approle/role/"+name, role, nil)
 	var id struct {
 		RoleID string `json:"role_id"`

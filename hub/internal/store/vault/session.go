@@ -116,7 +116,7 @@ func (s *session) refresh(ctx context.Context) error {
 		return ctx.Err()
 	case store.ReasonOf(err) == v1alpha1.ReasonCredentialRejected:
 		return s.logIn(ctx)
-	case err != nil:
+	case renewed == nil: // no answer
 		later := *held
 		later.renewAt = now.Add(renewAgain)
 		s.keep(&later)

@@ -2,7 +2,6 @@ package vault
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -69,10 +68,8 @@ func (s *script) answer(token, path string) (int, string) {
 }
 
 func (s *script) grant(token string, now time.Time) string {
-	text, _ := json.Marshal(map[string]any{"request_id": "1", "auth": map[string]any{
-		"client_token": token, "renewable": true, "lease_duration": int(s.ends[token].Sub(now).Seconds()),
-	}})
-	return string(text)
+	return fmt.Sprintf(`{"request_id":"1","auth":{"client_token":%q,"renewable":true,"lease_duration":%d}}`,
+		token, int(s.ends[token].Sub(now).Seconds()))
 }
 
 // poll reads a document every 15 seconds for a time and counts the failures.
