@@ -5,6 +5,8 @@ go 1.24
 require (
 	github.com/hashicorp/go-hclog v1.4.0
 	github.com/hashicorp/vault v1.13.1
+	github.com/hashicorp/vault-plugin-auth-jwt v0.15.0
+	github.com/hashicorp/vault-plugin-auth-kubernetes v0.15.0
 	github.com/hashicorp/vault-plugin-secrets-kv v0.14.2
 	github.com/hashicorp/vault/sdk v0.8.1
 )
@@ -131,8 +133,6 @@ require (
 	github.com/hashicorp/raft-autopilot v0.1.6 // indirect
 	github.com/hashicorp/raft-boltdb/v2 v2.0.0-20210421194847-a7e34179d62c // indirect
 	github.com/hashicorp/raft-snapshot v1.0.4 // indirect
-	github.com/hashicorp/vault-plugin-auth-jwt v0.15.0 // indirect
-	github.com/hashicorp/vault-plugin-auth-kubernetes v0.15.0 // indirect
 	github.com/hashicorp/vault/api v1.9.0 // indirect
 	github.com/hashicorp/vic v1.5.1-0.20190403131502-bbfe86ec9443 // indirect
 	github.com/hashicorp/yamux v0.0.0-20211028200310-0bc27b27de87 // indirect

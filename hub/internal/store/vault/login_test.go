@@ -140,13 +140,13 @@ func TestLogin_Kubernetes(t *testing.T) {
 		"bound_service_account_names": "hub", "bound_service_account_namespaces": metav1.NamespaceDefault, "token_policies": "app",
 	}, nil)
 	login := &vault.Login{Mount: "kubernetes", Role: "fleet"}
-	client := open(t, vault.Config{Endpoint: server.Addr, Credential: hub, Login: login})
-	// The API server may take a moment to know the binding, and Vault then fails.
+	// The API server may take a moment to know the binding. A client remembers a
+	// refusal, so each attempt has one of its own.
 	gomega.NewWithT(t).Eventually(func() error {
-		_, err := client.Fetch(t.Context(), "secret/app/db")
+		_, err := open(t, vault.Config{Endpoint: server.Addr, Credential: hub, Login: login}).Fetch(t.Context(), "secret/app/db")
 		return err
 	}).WithTimeout(time.Minute).Should(gomega.Succeed())
-	wantText(t, client, "secret/app/db", `{"a":"1"}`)
+	wantText(t, open(t, vault.Config{Endpoint: server.Addr, Credential: hub, Login: login}), "secret/app/db", `{"a":"1"}`)
 
 	_, err := open(t, vault.Config{Endpoint: server.Addr, Credential: other, Login: login}).Fetch(t.Context(), "secret/app/db")
 	wantFailure(t, err, v1alpha1.ReasonCredentialRejected, other)
