@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -12,6 +13,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/store"
 	"dynamic-config.rs/fleet/hub/internal/store/consul"
 	"dynamic-config.rs/fleet/hub/internal/store/kubernetes"
+	"dynamic-config.rs/fleet/hub/internal/store/vault"
 )
 
 // newOpener knows every kind of store; to add one, add a case.
@@ -27,7 +29,7 @@ func newOpener(hub *rest.Config) (classes.Opener, error) {
 		case v1alpha1.SourceKubernetes:
 			return kubernetes.New(client, c.Documents)
 		case v1alpha1.SourceVault:
-			return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: errors.New("this version of the hub does not read from Vault")}
+			return vault.New(vaultConfig(c, cred))
 		}
 		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: errors.New("this version of the hub does not know the source")}
 	}, nil
@@ -39,4 +41,30 @@ func consulConfig(c *classes.Class, cred classes.Credential) consul.Config {
 		cfg.Datacenter, cfg.Namespace, cfg.Partition = o.Datacenter, o.Namespace, o.Partition
 	}
 	return cfg
+}
+
+func vaultConfig(c *classes.Class, cred classes.Credential) vault.Config {
+	cfg := vault.Config{Endpoint: c.Spec.Endpoint, Credential: cred.Token, CAPEM: cred.CAPEM, ServerName: c.ServerName}
+	if o := c.Spec.Vault; o != nil {
+		cfg.Namespace, cfg.Login = o.Namespace, vaultLogin(o.Auth)
+		if o.KVVersion != nil {
+			cfg.KVVersion = int(*o.KVVersion)
+		}
+	}
+	return cfg
+}
+
+// vaultLogin is nil where the credential is a token.
+func vaultLogin(a *v1alpha1.VaultAuth) *vault.Login {
+	switch {
+	case a == nil:
+		return nil
+	case a.AppRole != nil:
+		return &vault.Login{Mount: cmp.Or(string(a.AppRole.Mount), "approle"), RoleID: a.AppRole.RoleID}
+	case a.Kubernetes != nil:
+		return &vault.Login{Mount: cmp.Or(string(a.Kubernetes.Mount), "kubernetes"), Role: a.Kubernetes.Role}
+	case a.JWT != nil:
+		return &vault.Login{Mount: cmp.Or(string(a.JWT.Mount), "jwt"), Role: a.JWT.Role}
+	}
+	return nil
 }

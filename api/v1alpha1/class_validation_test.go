@@ -101,6 +101,7 @@ func TestDynamicConfigClass(t *testing.T) {
 		"another namespace to read in is refused":         {"{source: kubernetes, kubernetes: {namespace: a}}", `unknown field "spec.kubernetes"`},
 		"an empty name of a token Secret is refused":      {consul("tokenSecret: {name: ''}"), "spec.tokenSecret.name"},
 	})
+	maps.Copy(cases, vaultCases())
 	checkVerdicts(t, "DynamicConfigClass", cases)
 }
 
@@ -125,5 +126,6 @@ func TestClusterDynamicConfigClass(t *testing.T) {
 		"a CA without a namespace is refused":               {consul("tls: {caSecret: {name: a}}"), "spec.tls.caSecret.namespace: Required value"},
 		"a token Secret with an empty namespace is refused": {consul("tokenSecret: {name: a, namespace: ''}"), "spec.tokenSecret.namespace"},
 	})
+	maps.Copy(cases, vaultCases())
 	checkVerdicts(t, "ClusterDynamicConfigClass", cases)
 }

@@ -39,7 +39,7 @@ func get(ctx context.Context, client *http.Client, url string, header http.Heade
 	return call(ctx, client, http.MethodGet, url, header, nil)
 }
 
-// call sends one request and returns the body of an answer 200.
+// call sends one request and returns the body of an answer 200, or nothing for 204.
 func call(ctx context.Context, client *http.Client, method, url string, header http.Header, body io.Reader) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
@@ -55,7 +55,7 @@ func call(ctx context.Context, client *http.Client, method, url string, header h
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNoContent {
 		return nil, fmt.Errorf("%s %s: %s: %s", method, url, response.Status, text)
 	}
 	return text, nil

@@ -52,6 +52,23 @@ func TestVault_IsUnsealedWithBothVersionsOfKV(t *testing.T) {
 	g.Expect(body).To(gomega.ContainSubstring(`"version":"1"`))
 }
 
+func TestVault_SealsAndUnseals(t *testing.T) {
+	g := gomega.NewWithT(t)
+	vault := testenv.Vault(t)
+	document := map[string]any{"data": map[string]string{"colour": "red"}}
+	g.Expect(vault.Call(t.Context(), http.MethodPost, "secret/data/a", document, nil)).To(gomega.Succeed())
+	g.Expect(vault.Seal(t.Context())).To(gomega.Succeed())
+	err := vault.Call(t.Context(), http.MethodGet, "secret/data/a", nil, nil)
+	g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("503")))
+	g.Expect(vault.Unseal(t.Context())).To(gomega.Succeed())
+	// Unsealed, it is a standby for a moment, and then mounts its engines.
+	var answer struct{ Data struct{ Colour string } }
+	g.Eventually(func() error {
+		return vault.Call(t.Context(), http.MethodGet, "secret/data/a", nil, &answer)
+	}).WithTimeout(eventually).Should(gomega.Succeed())
+	g.Expect(answer.Data.Colour).To(gomega.Equal("red"))
+}
+
 func TestPause_KeepsAServerFromAnswering(t *testing.T) {
 	g := gomega.NewWithT(t)
 	vault := testenv.Vault(t)

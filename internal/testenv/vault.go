@@ -1,16 +1,19 @@
 package testenv
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"syscall"
 )
 
 // VaultServer is a running Vault server in memory, unsealed, with KV version 2
-// at secret/, KV version 1 at kv1/ and AppRole login at approle/.
+// at secret/, KV version 1 at kv1/ and the logins approle/, kubernetes/ and jwt/.
 type VaultServer struct {
 	// Addr is its address, a URL.
 	Addr string
@@ -52,6 +55,50 @@ func (s *VaultServer) start(ctx context.Context) error {
 		_, err := get(ctx, http.DefaultClient, s.Addr+"/v1/sys/health", nil)
 		return err
 	})
+}
+
+// Call makes a request with the root token: path is below /v1/, body is sent as
+// JSON unless nil, and the answer's data, or auth for a login, is decoded into answer
+// unless nil.
+func (s *VaultServer) Call(ctx context.Context, method, path string, body, answer any) error {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	header := http.Header{"X-Vault-Token": {s.Token}}
+	said, err := call(ctx, http.DefaultClient, method, s.Addr+"/v1/"+path, header, bytes.NewReader(text))
+	if err != nil || answer == nil {
+		return err
+	}
+	var envelope struct{ Data, Auth json.RawMessage }
+	if err := json.Unmarshal(said, &envelope); err != nil {
+		return err
+	}
+	if string(envelope.Data) == "null" {
+		return json.Unmarshal(envelope.Auth, answer)
+	}
+	return json.Unmarshal(envelope.Data, answer)
+}
+
+// Seal makes the server refuse everything until Unseal.
+func (s *VaultServer) Seal(ctx context.Context) error {
+	return s.Call(ctx, http.MethodPut, "sys/seal", nil, nil)
+}
+
+// Unseal ends Seal.
+func (s *VaultServer) Unseal(ctx context.Context) error {
+	log, err := os.ReadFile(s.process.logFile)
+	if err != nil {
+		return err
+	}
+	found := regexp.MustCompile(`(?m)^unseal key (\S+)$`).FindSubmatch(log)
+	if found == nil {
+		return errors.New("the log holds no unseal key")
+	}
+	return s.Call(ctx, http.MethodPut, "sys/unseal", map[string]string{"key": string(found[1])}, nil)
 }
 
 // Pause stops the server from answering while its connections stay open.

@@ -97,7 +97,7 @@ func (d *feed) fetch(ctx context.Context) result {
 	bounded, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	d.owner.fetches.Add(1)
-	doc, err := reader.Fetch(bounded, d.id.key)
+	doc, err := d.read(bounded, reader)
 	if errors.Is(err, context.DeadlineExceeded) && store.ReasonOf(err) == "" {
 		err = &store.Error{
 			Reason: v1alpha1.ReasonStoreTimeout, Op: "fetch", Key: string(d.id.key),
@@ -105,6 +105,17 @@ func (d *feed) fetch(ctx context.Context) result {
 		}
 	}
 	return d.judge(result{doc, err})
+}
+
+// read fetches the document, or polls it where the store can do that and a version
+// is held.
+func (d *feed) read(ctx context.Context, reader store.Reader) (*store.Document, error) {
+	if poller, ok := reader.(store.Poller); ok {
+		if last := d.held(); last != nil {
+			return poller.Poll(ctx, d.id.key, last)
+		}
+	}
+	return reader.Fetch(ctx, d.id.key)
 }
 
 // follow watches on from a settled result while the store can be watched, and

@@ -3,6 +3,8 @@ package feed
 import (
 	"context"
 	"time"
+
+	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
 // join adds a subscriber or changes its interval; called with owner.mu held.
@@ -65,6 +67,16 @@ func (d *feed) currentInterval() time.Duration {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
 	return d.interval
+}
+
+// held is the last good version; nil before there was one.
+func (d *feed) held() *store.Document {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	if d.doc == nil {
+		return nil
+	}
+	return d.doc.Document
 }
 
 func (d *feed) isWanted() bool {

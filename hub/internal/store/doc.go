@@ -1,6 +1,7 @@
 // Package store says what a store of documents is to the hub: a [Reader] that
-// fetches one document by its canonical key, and a [Watcher] where the store can
-// tell of changes itself. The stores are in the packages below it; storetest
+// fetches one document by its canonical key, a [Poller] where asking whether it
+// moved is cheaper than fetching it, and a [Watcher] where the store can tell of
+// changes itself. The stores are in the packages below it; storetest
 // holds the suite that all of them pass.
 //
 // Every failure is an [*Error] with a reason of the Fetched condition, so that
@@ -11,5 +12,5 @@
 // doubtful answer is a failure, and a failure never takes a document away.
 //
 // Package feed calls the stores; it adds rates, retries and fan-out. A store
-// keeps to one request a call.
+// keeps to one request a call where nothing moved and no login is due.
 package store

@@ -50,6 +50,14 @@ type Prober interface {
 	Probe(ctx context.Context) error
 }
 
+// Poller is a Reader that learns cheaply that a document stayed as it was.
+type Poller interface {
+	Reader
+	// Poll is Fetch for a caller that holds a version: it answers last itself when
+	// the document is that version still.
+	Poll(ctx context.Context, key policy.Key, last *Document) (*Document, error)
+}
+
 // Watcher is a Reader of a store that tells of changes.
 type Watcher interface {
 	Reader

@@ -26,6 +26,9 @@ type Harness struct {
 	Key func(name string) policy.Key
 	// Put writes a document.
 	Put func(t *testing.T, key policy.Key, text string)
+	// Holds is what a document reads as that was put as text; the text itself when
+	// nil.
+	Holds func(text string) string
 	// Delete removes a document.
 	Delete func(t *testing.T, key policy.Key)
 	// Awkward are keys with blanks, letters beyond ASCII and the like, as far as
@@ -33,6 +36,19 @@ type Harness struct {
 	Awkward []policy.Key
 	// Secret says whether every document counts as secret.
 	Secret bool
+}
+
+// eventually waits until a document holds what was put.
+func (h Harness) eventually(t *testing.T, key policy.Key, text string) *store.Document {
+	t.Helper()
+	return Eventually(t, h.Reader, key, h.holds(text))
+}
+
+func (h Harness) holds(text string) string {
+	if h.Holds == nil {
+		return text
+	}
+	return h.Holds(text)
 }
 
 // Run runs the suite. Each case gets a harness of its own; documents of one case
@@ -47,6 +63,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		"a deleted document is absent":                    deleted,
 		"an awkward key reads its own document":           awkward,
 		"a fetch of an ended context ends with its error": endedFetch,
+		"a poll answers what is held until it moves":      polls,
 	}
 	watched := map[string]func(*testing.T, Harness, store.Watcher){
 		"a watch sees a change":                           watchChange,
@@ -86,7 +103,7 @@ func fetches(t *testing.T, h Harness) {
 	t.Helper()
 	key := h.Key("fetched")
 	h.Put(t, key, "a: 1\n")
-	doc := Eventually(t, h.Reader, key, "a: 1\n")
+	doc := h.eventually(t, key, "a: 1\n")
 	if doc.Version == "" {
 		t.Error("the document has no version")
 	}
@@ -108,19 +125,19 @@ func emptyDocument(t *testing.T, h Harness) {
 	t.Helper()
 	key := h.Key("empty")
 	h.Put(t, key, "")
-	Eventually(t, h.Reader, key, "")
+	h.eventually(t, key, "")
 }
 
 func version(t *testing.T, h Harness) {
 	t.Helper()
 	key := h.Key("version")
 	h.Put(t, key, "one")
-	first := Eventually(t, h.Reader, key, "one")
-	if again := Eventually(t, h.Reader, key, "one"); again.Version != first.Version {
+	first := h.eventually(t, key, "one")
+	if again := h.eventually(t, key, "one"); again.Version != first.Version {
 		t.Errorf("version went from %s to %s while nothing moved", first.Version, again.Version)
 	}
 	h.Put(t, key, "two")
-	if moved := Eventually(t, h.Reader, key, "two"); moved.Version == first.Version {
+	if moved := h.eventually(t, key, "two"); moved.Version == first.Version {
 		t.Errorf("version stayed %s while the document moved", first.Version)
 	}
 }
@@ -129,7 +146,7 @@ func deleted(t *testing.T, h Harness) {
 	t.Helper()
 	key := h.Key("deleted")
 	h.Put(t, key, "text")
-	Eventually(t, h.Reader, key, "text")
+	h.eventually(t, key, "text")
 	h.Delete(t, key)
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
@@ -152,7 +169,7 @@ func awkward(t *testing.T, h Harness) {
 		h.Put(t, key, "text of "+string(key))
 	}
 	for _, key := range h.Awkward {
-		Eventually(t, h.Reader, key, "text of "+string(key))
+		h.eventually(t, key, "text of "+string(key))
 	}
 }
 
@@ -162,6 +179,34 @@ func endedFetch(t *testing.T, h Harness) {
 	cancel()
 	if doc, err := h.Reader.Fetch(ctx, h.Key("ended")); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v; want the context's error", doc, err)
+	}
+}
+
+func polls(t *testing.T, h Harness) {
+	t.Helper()
+	poller, ok := h.Reader.(store.Poller)
+	if !ok {
+		t.Skip("the store is not polled")
+	}
+	key := h.Key("polled")
+	h.Put(t, key, "one")
+	first := h.eventually(t, key, "one")
+	if again, err := poller.Poll(t.Context(), key, first); err != nil || again != first {
+		t.Errorf("got another document %t, error %v; want the one that is held", again != first, err)
+	}
+	h.Put(t, key, "two")
+	second, err := poller.Poll(t.Context(), key, first)
+	if err != nil || string(second.Text) != h.holds("two") {
+		t.Fatalf("got %+v, %v; want the second version", second, err)
+	}
+	h.Delete(t, key)
+	if gone, err := poller.Poll(t.Context(), key, second); gone != nil || !store.IsAbsent(err) {
+		t.Errorf("got document %t, error %v after the deletion", gone != nil, err)
+	}
+	h.Put(t, key, "two")
+	fresh, err := poller.Poll(t.Context(), key, second)
+	if err != nil || string(fresh.Text) != h.holds("two") {
+		t.Errorf("got %+v, %v; want the document that was written anew", fresh, err)
 	}
 }
 
