@@ -53,7 +53,7 @@ func class(cfg vault.Config, limits feed.Limits) feed.Source {
 func fleet(t *testing.T, feeds *feed.Feeds, source feed.Source, renders, documents int, interval time.Duration) {
 	t.Helper()
 	subscribe := func(n int) feed.Snapshot {
-		sub := feed.Subscriber{Cluster: fmt.Sprint("cluster-", n%10), Namespace: "team", Name: fmt.Sprint(n)}
+		sub := feed.Subscriber{Cluster: fmt.Sprint("cluster-", n%50), Namespace: "team", Name: fmt.Sprint(n)}
 		return feeds.Subscribe(sub, source, policy.Key(fmt.Sprint("secret/app/", n%documents)), interval)
 	}
 	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
@@ -98,7 +98,7 @@ func TestFeeds_TwoHundredRendersAtOnceAreOneLoginAndOneFetchEach(t *testing.T) {
 }
 
 func TestFeeds_AnIntervalCostsOneRequestOfMetadataForEachDocument(t *testing.T) {
-	const renders, documents, intervals = 500, 20, 5
+	const renders, documents, intervals = 50 * 200, 20, 10
 	server, through, cfg := stocked(t, documents)
 	feeds := runFeeds(t)
 	source := class(cfg, feed.Limits{RequestsPerSecond: 1000, Burst: 1000})
