@@ -167,7 +167,7 @@ func (s *Session) deliver(id ID, a Answer) {
 	if !ok || r.spec.UID != a.UID || r.spec.Generation != a.Generation {
 		return // the spec moved on; its own reconcile answers it
 	}
-	if a.equal(r.told) || (r.told == nil && r.pending == nil && a.equal(r.inflight)) {
+	if a.equal(r.latest()) {
 		r.pending = nil
 		return
 	}
@@ -177,6 +177,14 @@ func (s *Session) deliver(id ID, a Answer) {
 		s.queue = append(s.queue, id)
 	}
 	s.signal()
+}
+
+// latest is the last answer that left: what is under way, or else what was told.
+func (r *render) latest() *Answer {
+	if r.inflight != nil {
+		return r.inflight
+	}
+	return r.told
 }
 
 // Next returns the next frame to send, waiting for one. It ends with the context's

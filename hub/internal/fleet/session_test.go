@@ -85,9 +85,16 @@ func TestSession(t *testing.T) {
 			[]step{deliver(answer(1, content("A", 9))), deliver(answer(1, content("B", 9))), deliver(answer(1, content("C", 9))), ack(1, fleet.Applied)},
 			[][]string{{"deliver 1 A@1"}, nil, nil, {"deliver 2 C@1"}},
 		},
-		"content that went and came back while unanswered is only confirmed": {
+		"content that went and came back while unanswered is not sent again": {
 			[]step{deliver(answer(1, content("A", 9))), deliver(answer(1, content("B", 9))), deliver(answer(1, content("A", 9))), ack(1, fleet.Applied)},
-			[][]string{{"deliver 1 A@1"}, nil, nil, {"current A@1"}},
+			[][]string{{"deliver 1 A@1"}, nil, nil, nil},
+		},
+		"content that is wanted back while its successor is under way follows it": {
+			[]step{
+				deliver(answer(1, content("A", 9))), ack(1, fleet.Applied), deliver(answer(1, content("B", 9))),
+				deliver(answer(1, content("A", 9))), ack(2, fleet.Applied),
+			},
+			[][]string{{"deliver 1 A@1"}, nil, {"deliver 2 B@1"}, nil, {"deliver 3 A@1"}},
 		},
 		"an answer for another generation is not sent": {
 			[]step{deliver(answer(2, content("A", 9)))},
