@@ -50,7 +50,7 @@ func Run(ctx context.Context, cfg Config) error {
 	feeds := feed.New(feed.Config{Wake: wakes.Wake})
 	clusters := newFleet(cfg, feeds)
 	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
-	if err := setUpControllers(ctx, mgr, mirrors, feeds, clusters, wakes, secrets); err != nil {
+	if err := setUpControllers(ctx, cfg, mgr, parts{mirrors, feeds, clusters, wakes, spokes, secrets}); err != nil {
 		return err
 	}
 	serving, err := newServing(cfg, secrets.Authority, clusters, mirrors, spokes)
@@ -140,31 +140,44 @@ func newFleet(cfg Config, feeds *feed.Feeds) *fleet.Fleet {
 	return clusters
 }
 
-func setUpControllers(ctx context.Context, mgr mcmanager.Manager, mirrors *mirror.Provider, feeds *feed.Feeds, clusters *fleet.Fleet, wakes *render.Wakes, secrets *authority.Secrets) error {
+// parts are what controllers are made of.
+type parts struct {
+	mirrors  *mirror.Provider
+	feeds    *feed.Feeds
+	clusters *fleet.Fleet
+	wakes    *render.Wakes
+	registry *registry.Registry
+	secrets  *authority.Secrets
+}
+
+func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p parts) error {
 	local := mgr.GetLocalManager()
 	open, err := newOpener(local.GetConfig())
 	if err != nil {
 		return err
 	}
 	renders := &render.Reconciler{
-		Clusters: mirrors, Hub: local.GetCache(), Feeds: feeds, Outbox: clusters,
+		Clusters: p.mirrors, Hub: local.GetCache(), Feeds: p.feeds, Outbox: p.clusters,
 		Classes: &classes.Resolver{
 			Objects: local.GetCache(),
 			Secrets: classes.NewSecrets(local.GetCache(), local.GetAPIReader()),
 			Open:    open,
 		},
-		Hasher: fleet.NewHasher(secrets.ContentKey),
+		Hasher: fleet.NewHasher(p.secrets.ContentKey),
 	}
-	if err := renders.SetUp(ctx, mgr, wakes); err != nil {
+	if err := renders.SetUp(ctx, mgr, p.wakes); err != nil {
 		return err
 	}
 	for _, kind := range []v1alpha1.ClassKind{v1alpha1.ClassKindCluster, v1alpha1.ClassKindNamespaced} {
-		c := &class.Reconciler{Kind: kind, Hub: local.GetCache(), Status: local.GetClient().Status(), Classes: renders.Classes, Feeds: feeds}
+		c := &class.Reconciler{Kind: kind, Hub: local.GetCache(), Status: local.GetClient().Status(), Classes: renders.Classes, Feeds: p.feeds}
 		if err := c.SetUp(local); err != nil {
 			return err
 		}
 	}
-	spokes := &spokecluster.Reconciler{Hub: local.GetCache(), Sessions: clusters, Mirrors: mirrors, Feeds: feeds}
+	spokes := &spokecluster.Reconciler{
+		Hub: local.GetCache(), Sessions: p.clusters, Mirrors: p.mirrors, Feeds: p.feeds,
+		Registry: p.registry, Replica: cfg.Replica, Started: time.Now(),
+	}
 	return spokes.SetUp(local)
 }
 

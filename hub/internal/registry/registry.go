@@ -14,7 +14,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
@@ -114,7 +113,7 @@ func (r *Registry) OpenSession(ctx context.Context, cluster string, s v1alpha1.S
 		now := metav1.NewTime(r.Now())
 		s.ConnectedAt = &now
 		c.Status.Session = &s
-		r.setConnected(c, metav1.ConditionTrue, v1alpha1.ReasonConnected, "an agent holds a session")
+		setConditions(c, true)
 		return r.Status.Update(ctx, c)
 	})
 	return s.Epoch, err
@@ -131,7 +130,7 @@ func (r *Registry) CloseSession(ctx context.Context, cluster string, epoch int64
 		if c.Status.Session == nil || c.Status.Session.Epoch != epoch {
 			return nil
 		}
-		r.setConnected(c, metav1.ConditionFalse, v1alpha1.ReasonDisconnected, "no agent holds a session")
+		setConditions(c, false)
 		return r.Status.Update(ctx, c)
 	})
 	if isRefusal(err) {
@@ -154,16 +153,6 @@ func (r *Registry) Report(ctx context.Context, cluster string, all v1alpha1.Rend
 		c.Status.Renders, c.Status.Classes = &all, classes
 		return r.Status.Update(ctx, c)
 	})
-}
-
-// setConnected sets Connected and, with it, Ready.
-func (r *Registry) setConnected(c *v1alpha1.SpokeCluster, status metav1.ConditionStatus, reason, message string) {
-	c.Status.ObservedGeneration = c.Generation
-	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionConnected} {
-		apimeta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: c.Generation,
-		})
-	}
 }
 
 // get reads a cluster; a missing one is an *identity.Error.

@@ -2,8 +2,10 @@ package spokecluster
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,9 +17,20 @@ import (
 	"dynamic-config.rs/fleet/internal/identity"
 )
 
+// lostAfter is how long a session of this replica is believed to come back that its
+// status has and the replica has not, as after a crash: twice the 15 s in which an
+// agent's first attempt falls.
+const lostAfter = 30 * time.Second
+
 // Sessions are the sessions on this replica.
 type Sessions interface {
 	End(cluster string, cause error)
+	Connected(cluster string) bool
+}
+
+// Registry keeps the conditions of SpokeClusters.
+type Registry interface {
+	Look(ctx context.Context, cluster string, lost bool) error
 }
 
 // Mirrors are the inventories on this replica.
@@ -37,6 +50,10 @@ type Reconciler struct {
 	Sessions Sessions
 	Mirrors  Mirrors
 	Feeds    Feeds
+	Registry Registry
+	// Replica is this hub, as sessions name it, and Started when it started.
+	Replica string
+	Started time.Time
 }
 
 // SetUp registers the controller with the hub's manager, on every replica.
@@ -64,5 +81,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Sessions.End(req.Name, refusal)
 		r.Feeds.ReleaseCluster(req.Name)
 	}
-	return ctrl.Result{}, nil
+	if !spoke.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // its conditions go with it
+	}
+	wait := r.missing(spoke)
+	if wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, r.Registry.Look(ctx, req.Name, false)
+	}
+	return ctrl.Result{}, r.Registry.Look(ctx, req.Name, wait < 0)
+}
+
+// missing says how long to wait for a session that this replica has by the status and
+// not in truth: negative when that was long enough, 0 when nothing is missing.
+func (r *Reconciler) missing(c *v1alpha1.SpokeCluster) time.Duration {
+	session := c.Status.Session
+	if session == nil || session.Hub != r.Replica || r.Sessions.Connected(c.Name) ||
+		!apimeta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionConnected) {
+		return 0
+	}
+	since := r.Started
+	if session.ConnectedAt != nil && session.ConnectedAt.After(since) {
+		since = session.ConnectedAt.Time
+	}
+	if left := lostAfter - time.Since(since); left > 0 {
+		return left
+	}
+	return -1
 }

@@ -74,7 +74,10 @@ func (r *rig) run() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	reconciler := &spokecluster.Reconciler{Hub: mgr.GetCache(), Sessions: r.fleet, Mirrors: r.mirrors, Feeds: r.feeds}
+	reconciler := &spokecluster.Reconciler{
+		Hub: mgr.GetCache(), Sessions: r.fleet, Mirrors: r.mirrors, Feeds: r.feeds,
+		Registry: newRegistry(), Replica: replica, Started: time.Now(),
+	}
 	if err := reconciler.SetUp(mgr); err != nil {
 		r.t.Fatal(err)
 	}
@@ -138,8 +141,10 @@ func TestReconciler(t *testing.T) {
 	r.ready()
 	update := func(edit func(*v1alpha1.SpokeCluster)) func(*v1alpha1.SpokeCluster) error {
 		return func(c *v1alpha1.SpokeCluster) error {
+			before := c.DeepCopy()
 			edit(c)
-			return hub.Client.Update(t.Context(), c)
+			// A patch: the controller writes the status meanwhile.
+			return hub.Client.Patch(t.Context(), c, client.MergeFrom(before))
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -155,8 +160,8 @@ func TestReconciler(t *testing.T) {
 			func(c *v1alpha1.SpokeCluster) error { return hub.Client.Delete(t.Context(), c) }, identity.ReasonUnknownCluster, true,
 		},
 		"a cluster whose removal waits for somebody": {func(c *v1alpha1.SpokeCluster) error {
-			c.Finalizers = []string{"test.example/hold"}
-			return errors.Join(hub.Client.Update(t.Context(), c), hub.Client.Delete(t.Context(), c))
+			hold := update(func(c *v1alpha1.SpokeCluster) { c.Finalizers = []string{"test.example/hold"} })
+			return errors.Join(hold(c), hub.Client.Delete(t.Context(), c))
 		}, identity.ReasonUnknownCluster, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +198,7 @@ func TestReconciler_AnAcceptedClusterKeepsItsSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	session := f.Connect(c.Name)
-	r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: f, Mirrors: &mirrors{}, Feeds: feed.New(feed.Config{})}
+	r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: f, Mirrors: &mirrors{}, Feeds: feed.New(feed.Config{}), Registry: newRegistry()}
 	req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(c)}
 	if _, err := r.Reconcile(t.Context(), req); err != nil || session.Cause() != nil {
 		t.Errorf("error %v, cause %v", err, session.Cause())
