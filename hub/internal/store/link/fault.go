@@ -1,0 +1,76 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"syscall"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/store"
+)
+
+// Fault gives an error of a request that got no whole answer its reason: a timeout,
+// TLS, or else StoreUnreachable. Libraries' errors quote bodies and addresses, so
+// none of their texts is passed on; other is said where the kind of fault is
+// unknown.
+func Fault(err, other error) *store.Error {
+	switch {
+	case isTimeout(err):
+		return &store.Error{Reason: v1alpha1.ReasonStoreTimeout, Err: errors.New("no answer in time")}
+	case isTLS(err):
+		return &store.Error{Reason: v1alpha1.ReasonStoreTLSFailed, Err: errors.New(tlsFault(err))}
+	}
+	return &store.Error{Reason: v1alpha1.ReasonStoreUnreachable, Err: networkFault(err, other)}
+}
+
+func isTimeout(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	network, ok := errors.AsType[net.Error](err)
+	return ok && network.Timeout()
+}
+
+func isTLS(err error) bool {
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return true
+	}
+	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	return verification || record || alert
+}
+
+// tlsFault names the fault by its type; the library's texts may quote what the
+// server sent.
+func tlsFault(err error) string {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "the certificate is signed by an unknown authority"
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "the certificate is for another name"
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return "the certificate has expired or is not yet valid"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "the certificate is not accepted"
+	}
+	return "the TLS handshake failed"
+}
+
+// networkFault leaves the address out: it is the platform's, and the message is
+// the tenant's.
+func networkFault(err, other error) error {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New("the endpoint's name does not resolve")
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno
+	}
+	return other
+}
