@@ -72,6 +72,17 @@ func New(cfg Config) (*Client, error) {
 }
 
 func newClient(cfg Config, next http.RoundTripper) (*Client, error) {
+	library, err := newLibrary(cfg, next)
+	if err != nil {
+		return nil, err
+	}
+	requests := &requests{client: library, namespace: cfg.Namespace, partition: cfg.Partition}
+	return &Client{mux: mux.New(requests, open{})}, nil
+}
+
+// newLibrary answers the library's client, without what it would take from the
+// environment.
+func newLibrary(cfg Config, next http.RoundTripper) (*api.Client, error) {
 	client, err := api.NewClient(&api.Config{
 		Address:    strings.TrimRight(cfg.Endpoint, "/"),
 		Scheme:     "http", // the address's own scheme decides; empty would ask CONSUL_HTTP_SSL
@@ -89,8 +100,7 @@ func newClient(cfg Config, next http.RoundTripper) (*Client, error) {
 	if err != nil {
 		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: errors.New("the endpoint cannot be used")}
 	}
-	requests := &requests{client: client, namespace: cfg.Namespace, partition: cfg.Partition}
-	return &Client{mux: mux.New(requests, open{})}, nil
+	return client, nil
 }
 
 // open is the gate before Through.

@@ -157,7 +157,9 @@ func sortOut(keys []policy.Key, results api.TxnResults) ([]mux.Reading, error) {
 			return nil, errNotConsul
 		}
 		delete(place, result.KV.Key)
-		readings[n] = readingOf(result.KV)
+		if readings[n] = readingOf(result.KV); errors.Is(readings[n].Err, errNotConsul) {
+			return nil, errNotConsul
+		}
 		index = max(index, result.KV.ModifyIndex)
 	}
 	for n := range readings {
@@ -170,6 +172,8 @@ func sortOut(keys []policy.Key, results api.TxnResults) ([]mux.Reading, error) {
 
 func readingOf(pair *api.KVPair) mux.Reading {
 	switch {
+	case pair.ModifyIndex == 0 && (pair.CreateIndex > 0 || len(pair.Value) > 0):
+		return mux.Reading{Err: errNotConsul}
 	case pair.ModifyIndex == 0:
 		return mux.Reading{Err: &store.Error{Reason: v1alpha1.ReasonDocumentNotFound, Err: errAbsent}}
 	case len(pair.Value) > store.MaxDocumentBytes:

@@ -53,6 +53,9 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	pin(query, "ns", g.namespace)
 	pin(query, "partition", g.partition)
 	request.URL.RawQuery = query.Encode()
+	// All requests are reads, also the PUT of a transaction: one whose connection was
+	// closed as idle meanwhile is sent again. The empty header itself is not sent.
+	request.Header["Idempotency-Key"] = []string{}
 
 	response, err := g.next.RoundTrip(request)
 	if err != nil {

@@ -3,6 +3,7 @@ package mux
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -17,6 +18,10 @@ import (
 const (
 	hotPause = time.Second
 	hotBurst = 3
+	// recheck is how often a group's keys are read although nothing moved: Consul
+	// tells a query neither that a right was taken away, nor of a restored snapshot
+	// that ends at the same index.
+	recheck = 10 * time.Minute
 )
 
 // group follows a scope with one blocking query after the other.
@@ -25,7 +30,8 @@ type group struct {
 
 	cancel  context.CancelFunc
 	members []*entry
-	index   uint64 // to wait from; zero before the first answer
+	index   uint64    // to wait from; zero before the first answer
+	checked time.Time // when all keys were read
 }
 
 // replan forgets what nobody asks for, divides the watched keys anew and answers the
@@ -45,7 +51,8 @@ func (m *Mux) replan() []*group {
 	for id, s := range wanted {
 		g, ok := m.groups[id]
 		if !ok {
-			g = &group{}
+			// Not all groups at the same time.
+			g = &group{checked: time.Now().Add(-rand.N(recheck))} //nolint:gosec // keeps no secret
 			m.groups[id] = g
 			fresh = append(fresh, g)
 		}
@@ -195,13 +202,14 @@ func (m *Mux) getOnce(ctx context.Context, g *group) (news bool, err error) {
 // something there moved.
 func (m *Mux) listOnce(ctx context.Context, g *group) (news bool, err error) {
 	m.mu.Lock()
-	prefix, before := g.prefix, g.index
+	prefix, before, due := g.prefix, g.index, g.checked.Add(recheck)
 	m.mu.Unlock()
 	after, err := m.requests.List(ctx, prefix, before)
-	if err != nil || after == before {
+	quiet := after == before
+	if err != nil || quiet && time.Now().Before(due) {
 		return true, err
 	}
-	news = before == 0
+	news = quiet || before == 0
 	for _, r := range m.woken(g, after) {
 		select {
 		case <-ctx.Done():
@@ -225,6 +233,9 @@ func (m *Mux) woken(g *group, index uint64) []reread {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	first := g.index == 0
+	if !first {
+		g.checked = time.Now()
+	}
 	m.advance(g, index)
 	var reads []reread
 	for _, e := range g.members {

@@ -1,0 +1,370 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/policy"
+	"dynamic-config.rs/fleet/hub/internal/store"
+)
+
+// numbered are keys in one flat folder.
+func numbered(n int) []policy.Key {
+	keys := make([]policy.Key, n)
+	for i := range keys {
+		keys[i] = policy.Key(fmt.Sprintf("app/k%04d", i))
+	}
+	return keys
+}
+
+// bubble runs a case with time of its own.
+func bubble(t *testing.T, test func(*testing.T, *rig)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, startRig(t)) })
+}
+
+func TestMux_EveryChangeIsSeenByFewRequests(t *testing.T) {
+	cases := map[string]struct {
+		keys   int
+		blocks int // blocking queries at once
+		start  int // requests until all are watched
+		change int // requests of one change
+	}{
+		"few keys have a query each":  {16, 16, 60, 3},
+		"one more than has room":      {17, 16, 80, 4},
+		"as many as an agent's limit": {200, 16, 100, 5},
+		"ten thousand need no more":   {10_000, 16, 500, 20},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				keys := numbered(tc.keys)
+				for _, key := range keys {
+					r.put(key, "one")
+				}
+				r.latency = time.Millisecond
+				r.during(t, keys, func() {
+					pass(20 * time.Second)
+					if n := r.stale(keys); n != 0 || r.requests() > tc.start {
+						t.Errorf("%d keys stale, %d requests at the start; want at most %d", n, r.requests(), tc.start)
+					}
+					for what, do := range map[string]func(policy.Key){
+						"a new version": func(key policy.Key) { r.put(key, "two") },
+						"a deletion":    r.remove,
+					} {
+						before := r.requests()
+						do(keys[tc.keys/2])
+						pass(time.Second)
+						if r.stale(keys) != 0 || r.requests()-before > tc.change {
+							t.Errorf("%s: %d keys stale, %d requests, want at most %d", what, r.stale(keys), r.requests()-before, tc.change)
+						}
+						pass(5 * time.Second)
+					}
+					before := r.requests()
+					pass(time.Hour)
+					if n := r.requests() - before; n > 16*75+6*(tc.keys/batchKeys+16) {
+						t.Errorf("%d requests in a quiet hour", n)
+					}
+				})
+				// Reads are under way beside the blocking queries.
+				if r.most > tc.blocks+maxReads {
+					t.Errorf("%d requests at once, want %d", r.most, tc.blocks+maxReads)
+				}
+			})
+		})
+	}
+}
+
+// upset is something that happens to a store, and the time until the next.
+type upset struct {
+	what string
+	key  int
+	then time.Duration
+}
+
+func upsets(whats []string) *rapid.Generator[upset] {
+	return rapid.Custom(func(t *rapid.T) upset {
+		return upset{
+			rapid.SampledFrom(whats).Draw(t, "what"),
+			rapid.IntRange(0, 1000).Draw(t, "key"),
+			time.Duration(rapid.SampledFrom([]int{0, 1, 40, 900, 3000, 20_000}).Draw(t, "then")) * time.Millisecond,
+		}
+	})
+}
+
+func (r *rig) upset(u upset, keys []policy.Key) {
+	key := keys[u.key%len(keys)]
+	switch u.what {
+	case "put":
+		r.put(key, "text")
+	case "remove":
+		r.remove(key)
+	case "forbid", "allow":
+		r.forbid(key, u.what == "forbid")
+	case "restore":
+		r.restore()
+	case "forget":
+		pass(15 * time.Minute) // Consul's least
+		r.forget()
+	case "down":
+		r.fail(&store.Error{Reason: v1alpha1.ReasonStoreUnreachable, Err: errors.New("down")})
+	case "up":
+		r.fail(nil)
+	}
+	pass(u.then)
+}
+
+// TestMux_NothingIsMissed does to a store what stores go through, in any order, and
+// wants every follower to know the truth soon after.
+func TestMux_NothingIsMissed(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		whats []string
+		soon  time.Duration
+	}{
+		// A follower waits 15 s after an outage, a group as long after waking in vain.
+		"changes and outages":                    {[]string{"put", "put", "put", "remove", "forget", "down", "up"}, 2*calmest + 5*time.Second},
+		"also rights, and snapshots of long ago": {[]string{"put", "put", "remove", "forget", "down", "up", "restore", "forbid", "allow"}, recheck + 3*time.Minute},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(rt *rapid.T) {
+				latency := time.Duration(rapid.IntRange(0, 50).Draw(rt, "latency")) * time.Millisecond
+				keys := numbered(rapid.SampledFrom([]int{3, 16, 17, 40, 150}).Draw(rt, "keys"))
+				steps := rapid.SliceOfN(upsets(tc.whats), 0, 30).Draw(rt, "steps")
+				var wrong []string
+				synctest.Test(t, func(t *testing.T) { wrong = missed(t, latency, keys, steps, tc.soon) })
+				if len(wrong) > 0 {
+					rt.Fatalf("%q", wrong)
+				}
+			})
+		})
+	}
+}
+
+// missed follows keys of a store through upsets and answers what was missed.
+func missed(t *testing.T, latency time.Duration, keys []policy.Key, steps []upset, soon time.Duration) []string {
+	t.Helper()
+	r := startRig(t)
+	r.latency = latency
+	for n, key := range keys {
+		if n%3 > 0 {
+			r.put(key, "one")
+		}
+	}
+	r.during(t, keys, func() {
+		for _, step := range steps {
+			r.upset(step, keys)
+		}
+		r.fail(nil)
+		pass(soon)
+	})
+	var wrong []string
+	for _, key := range keys {
+		if is := r.fake.version(key); r.knows(key) != is {
+			wrong = append(wrong, fmt.Sprintf("%s: known %s, is %s", key, r.knows(key), is))
+		}
+	}
+	return wrong
+}
+
+func TestMux_ARefusedKeyDisturbsNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		keys := numbered(100)
+		for _, key := range keys[:50] {
+			r.put(key, "one")
+		}
+		r.forbid(keys[3], true)
+		r.during(t, keys, func() {
+			pass(10 * time.Second)
+			if r.knows(keys[3]) != v1alpha1.ReasonKeyForbidden || r.knows(keys[60]) != v1alpha1.ReasonDocumentNotFound {
+				t.Errorf("a forbidden key is %s, an absent one %s", r.knows(keys[3]), r.knows(keys[60]))
+			}
+			r.put(keys[4], "two")
+			r.put(keys[60], "new")
+			r.remove(keys[5])
+			r.forbid(keys[3], false)
+			pass(20 * time.Second)
+			if n := r.stale(keys); n != 0 {
+				t.Errorf("%d keys are stale", n)
+			}
+		})
+	})
+}
+
+func TestMux_WithoutTheRightToListSomeAreWatched(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		keys := numbered(100)
+		for _, key := range keys {
+			r.put(key, "one")
+		}
+		r.noLists = true
+		r.during(t, keys, func() {
+			pass(time.Minute)
+			for _, key := range keys {
+				r.put(key, "two")
+			}
+			pass(time.Second)
+			if n := 100 - r.stale(keys); n < maxGroups {
+				t.Errorf("%d keys are current at once, want those that have a query each", n)
+			}
+			pass(20 * time.Second) // the followers poll when they are sent away
+			if n := r.stale(keys); n != 0 {
+				t.Errorf("%d keys are stale", n)
+			}
+			if r.lists > 2*maxGroups {
+				t.Errorf("%d lists were tried", r.lists)
+			}
+			r.noLists = false
+			pass(refusedFor + time.Minute)
+			r.put(keys[99], "three")
+			pass(time.Second)
+			if n := r.stale(keys); n != 0 {
+				t.Errorf("%d keys are stale once lists are granted", n)
+			}
+		})
+	})
+}
+
+func TestMux_WithoutBatchesKeysAreReadOneByOne(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		keys := numbered(100)
+		for _, key := range keys {
+			r.put(key, "one")
+		}
+		r.noBatches = true
+		r.during(t, keys, func() {
+			pass(10 * time.Second)
+			if n := r.stale(keys); n != 0 || len(r.batches) > maxReads {
+				t.Errorf("%d keys are stale, %d batches were tried", n, len(r.batches))
+			}
+		})
+	})
+}
+
+func TestMux_ABatchThatIsTooLargeIsHalved(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		keys := numbered(64)
+		for _, key := range keys {
+			r.put(key, strings.Repeat("x", batchBytes/8))
+		}
+		r.batchBytes = batchBytes
+		r.during(t, keys, func() {
+			pass(10 * time.Second)
+			tried := len(r.batches)
+			if n := r.stale(keys); n != 0 || tried > 60 {
+				t.Errorf("%d keys are stale after %d batches", n, tried)
+			}
+			pass(time.Minute)
+			for _, key := range keys {
+				r.put(key, strings.Repeat("y", batchBytes/8))
+			}
+			pass(5 * time.Second)
+			for _, n := range r.batches[tried:] {
+				if n > 8 {
+					t.Errorf("a batch of %d keys whose sizes are known", n)
+				}
+			}
+			if n := r.stale(keys); n != 0 {
+				t.Errorf("%d keys are stale", n)
+			}
+		})
+	})
+}
+
+func TestMux_AGroupThatWakesInVainGrowsCalm(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		keys := numbered(1000)
+		for _, key := range keys {
+			r.put(key, "one")
+		}
+		r.during(t, keys, func() {
+			pass(time.Minute)
+			before := r.requests()
+			for range 6000 {
+				r.put("app/k0005/lock", "hot")
+				pass(100 * time.Millisecond)
+			}
+			// One of ten groups of a hundred keys, all but calm.
+			if n := r.requests() - before; n > 10*60/15*3+200 {
+				t.Errorf("%d requests in ten minutes", n)
+			}
+			r.put(keys[5], "two")
+			pass(calmest)
+			if n := r.stale(keys); n != 0 {
+				t.Errorf("%d keys are stale", n)
+			}
+		})
+	})
+}
+
+func TestMux_RetryAfterIsKeptAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.fail(&store.Error{Reason: v1alpha1.ReasonStoreThrottled, RetryAfter: time.Minute, Err: errors.New("429")})
+		if got := r.mux.Fetch(t.Context(), "a"); store.ReasonOf(got.Err) != v1alpha1.ReasonStoreThrottled {
+			t.Errorf("got %v", got.Err)
+		}
+		if until := <-r.gate.hushed; time.Until(until) != time.Minute {
+			t.Errorf("quiet for %s", time.Until(until))
+		}
+		r.mux.Close()
+	})
+}
+
+func TestMux_NothingIsLeftOfWhatNobodyAsksFor(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		keys := numbered(100)
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, key := range keys {
+			r.put(key, "one")
+			go r.follow(ctx, key)
+		}
+		pass(time.Minute)
+		cancel()
+		pass(time.Minute)
+		before := r.requests()
+		pass(time.Hour)
+		if n := r.requests() - before; n != 0 || len(r.mux.entries) != 0 || len(r.mux.groups) != 0 {
+			t.Errorf("%d requests, %d entries, %d groups", n, len(r.mux.entries), len(r.mux.groups))
+		}
+		r.mux.Close()
+	})
+}
+
+func TestNote_AnOvertakenReadingIsOld(t *testing.T) {
+	t.Parallel()
+	at := func(version string, index uint64) Reading {
+		return Reading{Doc: &store.Document{Version: version}, Index: index}
+	}
+	cases := map[string]struct {
+		got  Reading
+		sent uint64
+		want bool
+	}{
+		"an older version that was asked for before":     {at("5", 5), 1, false},
+		"an older version that was asked for later":      {at("5", 5), 9, true}, // a restored snapshot
+		"a newer version that was asked for before":      {at("50", 50), 1, true},
+		"the same version with a lower index is no news": {at("20", 20), 1, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := New(nil, open{})
+			m.clock = 9
+			e := &entry{known: true, version: "20", asOf: 30, updated: 5}
+			if got := m.note(e, tc.got, tc.sent); got != tc.want {
+				t.Errorf("taken: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
