@@ -3,6 +3,7 @@ package mux
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -325,6 +326,13 @@ func (r *rig) requests() int {
 	r.fake.mu.Lock()
 	defer r.fake.mu.Unlock()
 	return r.gets + r.lists + len(r.batches)
+}
+
+// counts answers how many lists were asked for, and the sizes of the batches.
+func (r *rig) counts() (lists int, batches []int) {
+	r.fake.mu.Lock()
+	defer r.fake.mu.Unlock()
+	return r.lists, slices.Clone(r.batches)
 }
 
 // pass lets time pass in the bubble.

@@ -210,7 +210,11 @@ func (m *Mux) listOnce(ctx context.Context, g *group) (news bool, err error) {
 		return true, err
 	}
 	news = quiet || before == 0
-	for _, r := range m.woken(g, after) {
+	still := map[policy.Key]bool{}
+	if before > 0 && after > before {
+		m.narrow(ctx, m.keysOf(g), before, still)
+	}
+	for _, r := range m.woken(g, after, still) {
 		select {
 		case <-ctx.Done():
 			return news, ctx.Err()
@@ -227,19 +231,64 @@ type reread struct {
 	had    string // the version before
 }
 
-// woken has the keys of a group read whose query came back: at first only those
-// that are known from before the index, later all of them.
-func (m *Mux) woken(g *group, index uint64) []reread {
+// keysOf answers the keys of a group.
+func (m *Mux) keysOf(g *group) []policy.Key {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	first := g.index == 0
-	if !first {
+	return g.keys
+}
+
+// narrow finds the keys of a large scope below whose part nothing moved after the
+// index, where asking for each part costs less than half of reading all keys.
+func (m *Mux) narrow(ctx context.Context, keys []policy.Key, index uint64, still map[policy.Key]bool) {
+	if len(keys) <= 4*m.batch {
+		return
+	}
+	parts := cut(scopeOf(keys))
+	if len(parts) > len(keys)/m.batch/2 {
+		return
+	}
+	for _, part := range parts {
+		at, err := m.ask(ctx, part.prefix)
+		switch {
+		case err != nil:
+			return // reading the keys tells what is wrong
+		case at > index:
+			m.narrow(ctx, part.keys, index, still)
+		default:
+			for _, key := range part.keys {
+				still[key] = true
+			}
+		}
+	}
+}
+
+// ask lists a prefix without blocking.
+func (m *Mux) ask(ctx context.Context, prefix string) (uint64, error) {
+	if err := m.gate.Enter(ctx); err != nil {
+		return 0, err
+	}
+	defer m.gate.Leave()
+	return m.requests.List(ctx, prefix, 0)
+}
+
+// woken has the keys of a group read whose query came back, but those that stand
+// still; at first only those that are known from before the index.
+func (m *Mux) woken(g *group, index uint64, still map[policy.Key]bool) []reread {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := g.index
+	m.advance(g, index)
+	if before > 0 && len(still) == 0 {
 		g.checked = time.Now()
 	}
-	m.advance(g, index)
 	var reads []reread
 	for _, e := range g.members {
-		if first && e.asOf >= g.index {
+		switch {
+		case before == 0 && e.asOf >= g.index:
+			continue
+		case still[e.key] && e.asOf >= before:
+			e.asOf = max(e.asOf, index)
 			continue
 		}
 		w := &waiter{answer: make(chan Reading, 1)}

@@ -71,6 +71,7 @@ type Requests interface {
 type Mux struct {
 	requests Requests
 	gate     store.Gate
+	batch    int           // how many keys are read at once
 	kick     chan struct{} // tells run to look again
 	started  sync.Once
 	stop     context.CancelFunc
@@ -120,6 +121,7 @@ func New(requests Requests, gate store.Gate) *Mux {
 	return &Mux{
 		requests: requests,
 		gate:     gate,
+		batch:    batchKeys,
 		kick:     make(chan struct{}, 1),
 		entries:  map[policy.Key]*entry{},
 		groups:   map[string]*group{},
@@ -191,7 +193,7 @@ func (m *Mux) step(ctx context.Context, tasks *sync.WaitGroup) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// Those that wait for the gate will take what is queued.
-	for m.reads < maxReads && m.pending*batchKeys < len(m.queue) {
+	for m.reads < maxReads && m.pending*m.batch < len(m.queue) {
 		m.reads++
 		m.pending++
 		tasks.Go(func() { m.read(ctx) })

@@ -25,6 +25,15 @@ func numbered(n int) []policy.Key {
 	return keys
 }
 
+// teams are keys in four times ten folders: one group of each four holds ten of them.
+func teams(n int) []policy.Key {
+	keys := make([]policy.Key, n)
+	for i := range keys {
+		keys[i] = policy.Key(fmt.Sprintf("app/team-%02d/k%04d", i%40, i))
+	}
+	return keys
+}
+
 // bubble runs a case with time of its own.
 func bubble(t *testing.T, test func(*testing.T, *rig)) {
 	t.Helper()
@@ -34,20 +43,21 @@ func bubble(t *testing.T, test func(*testing.T, *rig)) {
 
 func TestMux_EveryChangeIsSeenByFewRequests(t *testing.T) {
 	cases := map[string]struct {
-		keys   int
+		keys   []policy.Key
 		blocks int // blocking queries at once
 		start  int // requests until all are watched
 		change int // requests of one change
 	}{
-		"few keys have a query each":  {16, 16, 60, 3},
-		"one more than has room":      {17, 16, 80, 4},
-		"as many as an agent's limit": {200, 16, 100, 5},
-		"ten thousand need no more":   {10_000, 16, 500, 20},
+		"few keys have a query each":  {numbered(16), 16, 60, 3},
+		"one more than has room":      {numbered(17), 16, 80, 4},
+		"as many as an agent's limit": {numbered(200), 16, 100, 5},
+		"a large group is narrowed":   {teams(10_000), 16, 500, 20},
+		"ten thousand need no more":   {numbered(10_000), 16, 500, 20},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
-				keys := numbered(tc.keys)
+				keys := tc.keys
 				for _, key := range keys {
 					r.put(key, "one")
 				}
@@ -62,7 +72,7 @@ func TestMux_EveryChangeIsSeenByFewRequests(t *testing.T) {
 						"a deletion":    r.remove,
 					} {
 						before := r.requests()
-						do(keys[tc.keys/2])
+						do(keys[len(keys)-3])
 						pass(time.Second)
 						if r.stale(keys) != 0 || r.requests()-before > tc.change {
 							t.Errorf("%s: %d keys stale, %d requests, want at most %d", what, r.stale(keys), r.requests()-before, tc.change)
@@ -71,7 +81,7 @@ func TestMux_EveryChangeIsSeenByFewRequests(t *testing.T) {
 					}
 					before := r.requests()
 					pass(time.Hour)
-					if n := r.requests() - before; n > 16*75+6*(tc.keys/batchKeys+16) {
+					if n := r.requests() - before; n > 16*75+6*(len(keys)/batchKeys+16) {
 						t.Errorf("%d requests in a quiet hour", n)
 					}
 				})
@@ -140,7 +150,7 @@ func TestMux_NothingIsMissed(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
 				latency := time.Duration(rapid.IntRange(0, 50).Draw(rt, "latency")) * time.Millisecond
-				keys := numbered(rapid.SampledFrom([]int{3, 16, 17, 40, 150}).Draw(rt, "keys"))
+				keys := rapid.SampledFrom([][]policy.Key{numbered(3), numbered(16), numbered(17), numbered(150), teams(40), teams(400)}).Draw(rt, "keys")
 				steps := rapid.SliceOfN(upsets(tc.whats), 0, 30).Draw(rt, "steps")
 				var wrong []string
 				synctest.Test(t, func(t *testing.T) { wrong = missed(t, latency, keys, steps, tc.soon) })
@@ -157,6 +167,7 @@ func missed(t *testing.T, latency time.Duration, keys []policy.Key, steps []upse
 	t.Helper()
 	r := startRig(t)
 	r.latency = latency
+	r.mux.batch = 4 // so that groups are large
 	for n, key := range keys {
 		if n%3 > 0 {
 			r.put(key, "one")
@@ -222,10 +233,10 @@ func TestMux_WithoutTheRightToListSomeAreWatched(t *testing.T) {
 			if n := r.stale(keys); n != 0 {
 				t.Errorf("%d keys are stale", n)
 			}
-			if r.lists > 2*maxGroups {
-				t.Errorf("%d lists were tried", r.lists)
+			if lists, _ := r.counts(); lists > 2*maxGroups {
+				t.Errorf("%d lists were tried", lists)
 			}
-			r.noLists = false
+			r.change(func() { r.noLists = false })
 			pass(refusedFor + time.Minute)
 			r.put(keys[99], "three")
 			pass(time.Second)
@@ -245,8 +256,8 @@ func TestMux_WithoutBatchesKeysAreReadOneByOne(t *testing.T) {
 		r.noBatches = true
 		r.during(t, keys, func() {
 			pass(10 * time.Second)
-			if n := r.stale(keys); n != 0 || len(r.batches) > maxReads {
-				t.Errorf("%d keys are stale, %d batches were tried", n, len(r.batches))
+			if _, batches := r.counts(); r.stale(keys) != 0 || len(batches) > maxReads {
+				t.Errorf("%d keys are stale, %d batches were tried", r.stale(keys), len(batches))
 			}
 		})
 	})
@@ -261,16 +272,17 @@ func TestMux_ABatchThatIsTooLargeIsHalved(t *testing.T) {
 		r.batchBytes = batchBytes
 		r.during(t, keys, func() {
 			pass(10 * time.Second)
-			tried := len(r.batches)
-			if n := r.stale(keys); n != 0 || tried > 60 {
-				t.Errorf("%d keys are stale after %d batches", n, tried)
+			_, tried := r.counts()
+			if n := r.stale(keys); n != 0 || len(tried) > 60 {
+				t.Errorf("%d keys are stale after %d batches", n, len(tried))
 			}
 			pass(time.Minute)
 			for _, key := range keys {
 				r.put(key, strings.Repeat("y", batchBytes/8))
 			}
 			pass(5 * time.Second)
-			for _, n := range r.batches[tried:] {
+			_, batches := r.counts()
+			for _, n := range batches[len(tried):] {
 				if n > 8 {
 					t.Errorf("a batch of %d keys whose sizes are known", n)
 				}
@@ -291,9 +303,9 @@ func TestMux_AGroupThatWakesInVainGrowsCalm(t *testing.T) {
 		r.during(t, keys, func() {
 			pass(time.Minute)
 			before := r.requests()
-			for range 6000 {
+			for range 1200 {
 				r.put("app/k0005/lock", "hot")
-				pass(100 * time.Millisecond)
+				pass(500 * time.Millisecond)
 			}
 			// One of ten groups of a hundred keys, all but calm.
 			if n := r.requests() - before; n > 10*60/15*3+200 {
@@ -334,10 +346,11 @@ func TestMux_NothingIsLeftOfWhatNobodyAsksFor(t *testing.T) {
 		pass(time.Minute)
 		before := r.requests()
 		pass(time.Hour)
-		if n := r.requests() - before; n != 0 || len(r.mux.entries) != 0 || len(r.mux.groups) != 0 {
+		n := r.requests() - before
+		r.mux.Close()
+		if n != 0 || len(r.mux.entries) != 0 || len(r.mux.groups) != 0 {
 			t.Errorf("%d requests, %d entries, %d groups", n, len(r.mux.entries), len(r.mux.groups))
 		}
-		r.mux.Close()
 	})
 }
 

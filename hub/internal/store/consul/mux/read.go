@@ -73,7 +73,7 @@ func (m *Mux) take(shut bool) batch {
 	}
 	m.clock++
 	got := batch{sent: m.clock, floor: m.index, era: m.era}
-	most, bytes := batchKeys, 0
+	most, bytes := m.batch, 0
 	if time.Now().Before(m.batchAt) {
 		most = 1
 	}
