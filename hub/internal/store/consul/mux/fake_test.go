@@ -257,6 +257,7 @@ type rig struct {
 
 	mux  *Mux
 	gate open
+	lag  time.Duration // of some followers: before they begin, and between two calls
 	mu   sync.Mutex
 	seen map[policy.Key]string
 }
@@ -270,6 +271,8 @@ func startRig(t *testing.T) *rig {
 
 // follow follows a key as package feed does until the context ends.
 func (r *rig) follow(ctx context.Context, key policy.Key) {
+	lag := r.lag * time.Duration(key[len(key)-1]%4) // differs among neighbours
+	_ = sleep(ctx, 5*lag)
 	fetch := func() Reading { return r.mux.Fetch(ctx, key) }
 	for ask := fetch; ctx.Err() == nil; {
 		got := ask()
@@ -282,6 +285,7 @@ func (r *rig) follow(ctx context.Context, key policy.Key) {
 			r.seen[key] = outcome(got)
 			r.mu.Unlock()
 		}
+		_ = sleep(ctx, lag)
 		ask = func() Reading { return r.mux.Watch(ctx, key, got.version()) }
 		if !got.settled() {
 			_ = sleep(ctx, 15*time.Second)

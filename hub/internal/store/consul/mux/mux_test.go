@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -142,7 +143,7 @@ func TestMux_NothingIsMissed(t *testing.T) {
 		soon  time.Duration
 	}{
 		// A follower waits 15 s after an outage, a group as long after waking in vain.
-		"changes and outages":                    {[]string{"put", "put", "put", "remove", "forget", "down", "up"}, 2*calmest + 5*time.Second},
+		"changes and outages":                    {[]string{"put", "put", "put", "remove", "forget", "down", "up"}, 2*calmest + 10*time.Second},
 		"also rights, and snapshots of long ago": {[]string{"put", "put", "remove", "forget", "down", "up", "restore", "forbid", "allow"}, recheck + 3*time.Minute},
 	}
 	for name, tc := range cases {
@@ -166,7 +167,7 @@ func TestMux_NothingIsMissed(t *testing.T) {
 func missed(t *testing.T, latency time.Duration, keys []policy.Key, steps []upset, soon time.Duration) []string {
 	t.Helper()
 	r := startRig(t)
-	r.latency = latency
+	r.latency, r.lag = latency, 10*latency
 	r.mux.batch = 4 // so that groups are large
 	for n, key := range keys {
 		if n%3 > 0 {
@@ -187,6 +188,78 @@ func missed(t *testing.T, latency time.Duration, keys []policy.Key, steps []upse
 		}
 	}
 	return wrong
+}
+
+func TestMux_ARestoredSnapshotIsSeenAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		keys := numbered(150)
+		for range 10 {
+			for _, key := range keys {
+				r.put(key, "one")
+			}
+		}
+		r.during(t, keys, func() {
+			pass(15 * time.Second)
+			r.restore()
+			pass(5 * time.Second)
+			if n := r.stale(keys); n != 0 {
+				t.Errorf("%d keys are stale", n)
+			}
+			r.put(keys[7], "two")
+			pass(2 * time.Second)
+			if n := r.stale(keys); n != 0 {
+				t.Errorf("%d keys are stale after a change", n)
+			}
+		})
+	})
+}
+
+func TestMux_AWatchFromAnOlderVersionEndsAtOnce(t *testing.T) {
+	cases := map[string]struct {
+		keys    int
+		refetch bool // or the change is seen by a group that the key is not yet in
+	}{
+		"after another fetch, for a key alone":     {1, true},
+		"after another fetch, for one of many":     {150, true},
+		"when its group woke before it came to it": {150, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				keys := numbered(tc.keys)
+				for _, key := range keys {
+					r.put(key, "one")
+				}
+				late, others := keys[len(keys)/2], slices.Delete(slices.Clone(keys), len(keys)/2, len(keys)/2+1)
+				r.during(t, others, func() {
+					pass(15 * time.Second)
+					first := r.mux.Fetch(t.Context(), late)
+					r.put(late, "two")
+					pass(time.Second)
+					if tc.refetch {
+						r.mux.Fetch(t.Context(), late)
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					defer cancel()
+					if got := r.mux.Watch(ctx, late, first.version()); got.Err != nil || string(got.Doc.Text) != "two" {
+						t.Errorf("got %+v", got)
+					}
+				})
+			})
+		})
+	}
+}
+
+func TestAdvance_AnIndexThatGoesBackMakesAllKnowledgeOld(t *testing.T) {
+	t.Parallel()
+	m := New(nil, open{})
+	e := &entry{asOf: 900}
+	m.entries["a"], m.index = e, 900
+	g := &group{index: 900}
+	m.advance(g, 80)
+	if g.index != 0 || m.index != 80 || e.asOf != 0 || m.era != 1 {
+		t.Errorf("group waits from %d, store is at %d, entry is as of %d, era %d", g.index, m.index, e.asOf, m.era)
+	}
 }
 
 func TestMux_ARefusedKeyDisturbsNoOther(t *testing.T) {
