@@ -55,7 +55,10 @@ func requestsTo(t *testing.T, endpoint string) *requests {
 }
 
 func results(all ...map[string]any) string {
-	text, _ := json.Marshal(map[string]any{"Results": all, "Errors": nil, "KnownLeader": true})
+	text, err := json.Marshal(map[string]any{"Results": all, "Errors": nil, "KnownLeader": true})
+	if err != nil {
+		panic(err)
+	}
 	return string(text)
 }
 
@@ -66,12 +69,12 @@ func TestRead_EachKeyIsToldApart(t *testing.T) {
 		body string
 		want string // of a, b and c
 	}{
-		"all are there":                     {results(result("a", 5, []byte("x")), result("b", 6, nil), result("c", 7, []byte("y"))), "5 6 7"},
-		"without an index it is absent":     {results(result("a", 5, nil), result("b", 0, nil), result("c", 7, nil)), "5 DocumentNotFound 7"},
-		"what is left out may not be read":  {results(result("c", 7, nil)), "KeyForbidden KeyForbidden 7"},
-		"nothing may be read":               {results(), "KeyForbidden KeyForbidden KeyForbidden"},
-		"the order of the answer is no one": {results(result("c", 7, nil), result("a", 5, nil), result("b", 0, nil)), "5 DocumentNotFound 7"},
-		"a large one is too large alone":    {results(result("a", 5, large), result("b", 6, nil), result("c", 7, nil)), "DocumentTooLarge 6 7"},
+		"all are there":                     {results(result("a", 5, []byte("x")), result("b", 6, nil), result("c", 7, []byte("y"))), "5,6,7"},
+		"without an index it is absent":     {results(result("a", 5, nil), result("b", 0, nil), result("c", 7, nil)), "5,DocumentNotFound,7"},
+		"what is left out may not be read":  {results(result("c", 7, nil)), "KeyForbidden,KeyForbidden,7"},
+		"nothing may be read":               {results(), "KeyForbidden,KeyForbidden,KeyForbidden"},
+		"the order of the answer is no one": {results(result("c", 7, nil), result("a", 5, nil), result("b", 0, nil)), "5,DocumentNotFound,7"},
+		"a large one is too large alone":    {results(result("a", 5, large), result("b", 6, nil), result("c", 7, nil)), "DocumentTooLarge,6,7"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +91,7 @@ func TestRead_EachKeyIsToldApart(t *testing.T) {
 				}
 				outcomes = append(outcomes, r.Doc.Version)
 			}
-			if is := strings.Join(outcomes, " "); is != tc.want {
+			if is := strings.Join(outcomes, ","); is != tc.want {
 				t.Errorf("got %s, want %s", is, tc.want)
 			}
 		})

@@ -7,10 +7,11 @@
 // under way ([split] is pure). A group of one key asks for the key itself, and the
 // answer is the document. A larger one asks for what is below its prefix; the
 // answer only says that something there moved, and the group's keys are read again
-// in batches.
+// in batches; a large group first asks which of its parts moved.
 //
 // What must hold, so that no change is missed: every key of a group was read at the
-// index that the group's query waits from, or after it, or is about to be read.
+// index that the group's query waits from, or after it, or is about to be read. What
+// Consul does not tell a query is found by reading all of a group once in a while.
 //
 // The [Mux] starts one goroutine at its first call, which owns all others; Close
 // ends it.

@@ -318,7 +318,7 @@ func (r *rig) knows(key policy.Key) string {
 func (r *rig) stale(keys []policy.Key) int {
 	stale := 0
 	for _, key := range keys {
-		if r.knows(key) != r.fake.version(key) {
+		if r.knows(key) != r.version(key) {
 			stale++
 		}
 	}

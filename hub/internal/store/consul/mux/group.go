@@ -329,6 +329,7 @@ func (m *Mux) fail(g *group, err error) {
 	for _, e := range g.members {
 		if !errors.Is(err, ErrRefused) { // else the next plan has room for some
 			m.refuse(e, err)
+			e.watched = false // until somebody comes back
 		}
 	}
 	m.planAt = time.Now().Add(settle)

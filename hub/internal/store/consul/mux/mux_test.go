@@ -183,7 +183,7 @@ func missed(t *testing.T, latency time.Duration, keys []policy.Key, steps []upse
 	})
 	var wrong []string
 	for _, key := range keys {
-		if is := r.fake.version(key); r.knows(key) != is {
+		if is := r.version(key); r.knows(key) != is {
 			wrong = append(wrong, fmt.Sprintf("%s: known %s, is %s", key, r.knows(key), is))
 		}
 	}
@@ -404,6 +404,27 @@ func TestMux_RetryAfterIsKeptAtOnce(t *testing.T) {
 		}
 		r.mux.Close()
 	})
+}
+
+func TestMux_AFailingStoreIsNotAskedWhileNobodyWaits(t *testing.T) {
+	for name, keys := range map[string][]policy.Key{"alone": numbered(16), "in groups": numbered(150)} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				for _, key := range keys {
+					r.put(key, "one")
+				}
+				r.during(t, keys, func() {
+					pass(20 * time.Second)
+					before := r.requests()
+					r.fail(&store.Error{Reason: v1alpha1.ReasonStoreUnreachable, Err: errors.New("down")})
+					pass(14 * time.Second) // the followers come back after fifteen
+					if n := r.requests() - before; n > 0 {
+						t.Errorf("%d requests that nobody asked for", n)
+					}
+				})
+			})
+		})
+	}
 }
 
 func TestMux_NothingIsLeftOfWhatNobodyAsksFor(t *testing.T) {

@@ -28,8 +28,8 @@ func (s scope) id() string {
 	return "*" + s.prefix
 }
 
-// split divides keys into at most most scopes, of which each has the longest prefix
-// its keys share. It cuts the scope with most keys at the first letter in which they
+// split divides keys into no more scopes than most. Each has the longest prefix its
+// keys share. It cuts the scope with most keys at the first letter in which they
 // differ, as long as there is room for what that makes.
 func split(keys []policy.Key, most int) []scope {
 	if len(keys) == 0 {

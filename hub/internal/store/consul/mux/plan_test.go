@@ -26,31 +26,38 @@ func TestSplit(t *testing.T) {
 		"one key is asked for":      {[]policy.Key{"a/b"}, 4, map[string][]policy.Key{"a/b": {"a/b"}}},
 		"few keys are on their own": {[]policy.Key{"a/b", "a/c", "d"}, 4, map[string][]policy.Key{"a/b": {"a/b"}, "a/c": {"a/c"}, "d": {"d"}}},
 		"one query watches what all share": {
-			[]policy.Key{"app/x", "app/y"}, 1,
+			[]policy.Key{"app/x", "app/y"},
+			1,
 			map[string][]policy.Key{"app/": {"app/x", "app/y"}},
 		},
 		"keys that share nothing are below the root": {
-			[]policy.Key{"a", "b"}, 1,
+			[]policy.Key{"a", "b"},
+			1,
 			map[string][]policy.Key{"": {"a", "b"}},
 		},
 		"the scope with most keys is cut first": {
-			[]policy.Key{"a/1", "a/2", "b/1", "b/2", "b/3"}, 4,
+			[]policy.Key{"a/1", "a/2", "b/1", "b/2", "b/3"},
+			4,
 			map[string][]policy.Key{"a/": {"a/1", "a/2"}, "b/1": {"b/1"}, "b/2": {"b/2"}, "b/3": {"b/3"}},
 		},
 		"a key that others begin with is on its own": {
-			[]policy.Key{"a", "ab1", "ab2"}, 2,
+			[]policy.Key{"a", "ab1", "ab2"},
+			2,
 			map[string][]policy.Key{"a": {"a"}, "ab": {"ab1", "ab2"}},
 		},
 		"a flat folder is cut by letters": {
-			[]policy.Key{"k10", "k11", "k20", "k21"}, 2,
+			[]policy.Key{"k10", "k11", "k20", "k21"},
+			2,
 			map[string][]policy.Key{"k1": {"k10", "k11"}, "k2": {"k20", "k21"}},
 		},
 		"a letter is not cut in two": {
-			[]policy.Key{"é", "è"}, 1,
+			[]policy.Key{"é", "è"},
+			1,
 			map[string][]policy.Key{"": {"è", "é"}},
 		},
 		"what does not fit stays whole": {
-			[]policy.Key{"a", "b", "c"}, 2,
+			[]policy.Key{"a", "b", "c"},
+			2,
 			map[string][]policy.Key{"": {"a", "b", "c"}},
 		},
 	}
