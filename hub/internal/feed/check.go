@@ -13,10 +13,10 @@ import (
 func (f *Feeds) Check(ctx context.Context, src Source) error {
 	s := f.borrow(src)
 	defer f.giveBack(s)
-	if err := s.enter(ctx); err != nil {
+	if err := s.Enter(ctx); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.Leave()
 	reader, err := s.get()
 	if err != nil {
 		return err

@@ -11,7 +11,8 @@
 // its own. A failing document is
 // tried again after its interval at the earliest, and ever more rarely. A
 // source's rate, its number of requests at once and a store's Retry-After hold for
-// all of its documents together; one source never waits for another.
+// all of its documents together; one source never waits for another. They hold for
+// calls, or for the requests of a store.Multiplexer, which passes them itself.
 //
 // The last good document is kept while fetching fails. Nothing is kept of a
 // document that nobody subscribes to, and nothing is carried from one revision of

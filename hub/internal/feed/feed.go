@@ -85,17 +85,17 @@ func (d *feed) run(ctx context.Context) {
 
 // fetch makes one request, when the source lets it.
 func (d *feed) fetch(ctx context.Context) result {
-	if err := d.source.enter(ctx); err != nil {
-		return result{err: err}
-	}
-	defer d.source.leave()
-	d.heard()
 	reader, err := d.source.get()
 	if err != nil {
+		d.heard()
 		return d.judge(result{err: err})
 	}
-	bounded, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
+	bounded, end, err := d.source.begin(ctx, reader)
+	if err != nil {
+		return result{err: err}
+	}
+	defer end()
+	d.heard()
 	d.owner.fetches.Add(1)
 	doc, err := d.read(bounded, reader)
 	if errors.Is(err, context.DeadlineExceeded) && store.ReasonOf(err) == "" {
@@ -132,7 +132,7 @@ func (d *feed) follow(ctx context.Context, got result) result {
 	}
 	pace := rate.NewLimiter(rate.Every(changePause), changeBurst)
 	for got.settled() {
-		if sleep(ctx, pace.Reserve().Delay()) != nil || d.source.admit(ctx) != nil {
+		if sleep(ctx, pace.Reserve().Delay()) != nil || d.source.beginWatch(ctx, watcher) != nil {
 			return got
 		}
 		next, ended := d.watch(ctx, watcher, got.version())

@@ -245,7 +245,7 @@ func (f *Feeds) begin(d *feed, cancel context.CancelFunc) bool {
 // hush interrupts the watches of a source whose store asked for quiet; they wait
 // like everybody else before they begin again.
 func (f *Feeds) hush(s *source, until time.Time) {
-	s.hush(until)
+	s.Hush(until)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, d := range f.feeds {

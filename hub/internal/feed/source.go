@@ -44,7 +44,7 @@ const rewatch = time.Minute
 
 type sourceID struct{ id, revision string }
 
-// source is what the feeds of one Source share.
+// source is what the feeds of one Source share. It is the store.Gate of its reader.
 type source struct {
 	id       sourceID
 	open     func() (store.Reader, error)
@@ -83,6 +83,9 @@ func (s *source) get() (store.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	if many, ok := reader.(store.Multiplexer); ok {
+		many.Through(s)
+	}
 	s.reader = reader
 	return reader, nil
 }
@@ -99,9 +102,33 @@ func (s *source) close() {
 	s.reader = nil
 }
 
-// admit waits until the source may send a request: not before the store's
+// begin lets a fetch begin and bounds it; what it answers ends it. A multiplexer
+// does both for its requests.
+func (s *source) begin(ctx context.Context, reader store.Reader) (context.Context, func(), error) {
+	if _, ok := reader.(store.Multiplexer); ok {
+		return ctx, func() {}, ctx.Err()
+	}
+	if err := s.Enter(ctx); err != nil {
+		return nil, nil, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, fetchTimeout)
+	return bounded, func() {
+		cancel()
+		s.Leave()
+	}, nil
+}
+
+// beginWatch lets a watch begin.
+func (s *source) beginWatch(ctx context.Context, reader store.Reader) error {
+	if _, ok := reader.(store.Multiplexer); ok {
+		return ctx.Err()
+	}
+	return s.Admit(ctx)
+}
+
+// Admit waits until the source may send a request: not before the store's
 // Retry-After, and at the class's rate.
-func (s *source) admit(ctx context.Context) error {
+func (s *source) Admit(ctx context.Context) error {
 	for {
 		if err := sleep(ctx, time.Until(s.quietUntil())); err != nil {
 			return err
@@ -116,22 +143,22 @@ func (s *source) admit(ctx context.Context) error {
 	}
 }
 
-// enter waits for a place among the fetches under way, then for admission.
-func (s *source) enter(ctx context.Context) error {
+// Enter waits for a place among the fetches under way, then for admission.
+func (s *source) Enter(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case s.fetching <- struct{}{}:
 	}
-	if err := s.admit(ctx); err != nil {
-		s.leave()
+	if err := s.Admit(ctx); err != nil {
+		s.Leave()
 		return err
 	}
 	return nil
 }
 
-// leave frees the place that enter took.
-func (s *source) leave() {
+// Leave frees the place that Enter took.
+func (s *source) Leave() {
 	<-s.fetching
 }
 
@@ -141,8 +168,8 @@ func (s *source) quietUntil() time.Time {
 	return s.quiet
 }
 
-// hush lets no request start before the time; it never shortens a quiet.
-func (s *source) hush(until time.Time) {
+// Hush lets no request start before the time; it never shortens a quiet.
+func (s *source) Hush(until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if until.After(s.quiet) {

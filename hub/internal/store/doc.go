@@ -12,5 +12,6 @@
 // doubtful answer is a failure, and a failure never takes a document away.
 //
 // Package feed calls the stores; it adds rates, retries and fan-out. A store
-// keeps to one request a call where nothing moved and no login is due.
+// keeps to one request a call where nothing moved and no login is due, or is a
+// [Multiplexer] and asks the class's [Gate] before each request.
 package store

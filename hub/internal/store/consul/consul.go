@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,10 +13,13 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/policy"
 	"dynamic-config.rs/fleet/hub/internal/store"
+	"dynamic-config.rs/fleet/hub/internal/store/consul/mux"
+	"dynamic-config.rs/fleet/hub/internal/store/link"
 )
 
-// fetchTimeout bounds a read that does not block on purpose.
-const fetchTimeout = 10 * time.Second
+// maxConns bounds the connections of a client, whatever it is asked for: what package
+// mux has under way, and a few that are about to close.
+const maxConns = 32
 
 // Config says how to reach Consul.
 type Config struct {
@@ -41,23 +43,26 @@ type Config struct {
 
 // Client reads documents from one Consul with one token.
 type Client struct {
-	kv        *api.KV
+	mux       *mux.Mux
 	transport *http.Transport
-	watches   chan struct{} // one place for each watch
 }
 
-var _ store.Watcher = (*Client)(nil)
+var (
+	_ store.Watcher     = (*Client)(nil)
+	_ store.Multiplexer = (*Client)(nil)
+)
 
 // New answers a client; it does not talk to Consul yet. Its errors are
 // *store.Error with ClassInvalid or StoreTLSFailed.
 func New(cfg Config) (*Client, error) {
-	if err := checkEndpoint(cfg.Endpoint); err != nil {
+	if err := link.CheckEndpoint(cfg.Endpoint); err != nil {
 		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: err}
 	}
-	transport, err := newTransport(cfg)
+	transport, err := link.NewTransport(cfg.CAPEM, cfg.ServerName)
 	if err != nil {
 		return nil, &store.Error{Reason: v1alpha1.ReasonStoreTLSFailed, Op: "open", Err: err}
 	}
+	transport.MaxConnsPerHost = maxConns
 	client, err := newClient(cfg, transport)
 	if err != nil {
 		return nil, err
@@ -67,6 +72,17 @@ func New(cfg Config) (*Client, error) {
 }
 
 func newClient(cfg Config, next http.RoundTripper) (*Client, error) {
+	library, err := newLibrary(cfg, next)
+	if err != nil {
+		return nil, err
+	}
+	requests := &requests{client: library, namespace: cfg.Namespace, partition: cfg.Partition}
+	return &Client{mux: mux.New(requests, open{})}, nil
+}
+
+// newLibrary answers the library's client, without what it would take from the
+// environment.
+func newLibrary(cfg Config, next http.RoundTripper) (*api.Client, error) {
 	client, err := api.NewClient(&api.Config{
 		Address:    strings.TrimRight(cfg.Endpoint, "/"),
 		Scheme:     "http", // the address's own scheme decides; empty would ask CONSUL_HTTP_SSL
@@ -84,11 +100,23 @@ func newClient(cfg Config, next http.RoundTripper) (*Client, error) {
 	if err != nil {
 		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: errors.New("the endpoint cannot be used")}
 	}
-	return &Client{kv: client.KV(), watches: make(chan struct{}, maxWatches)}, nil
+	return client, nil
 }
 
-// Close closes idle connections.
+// open is the gate before Through.
+type open struct{}
+
+func (open) Admit(context.Context) error { return nil }
+func (open) Enter(context.Context) error { return nil }
+func (open) Leave()                      {}
+func (open) Hush(time.Time)              {}
+
+// Through makes every request pass the gate.
+func (c *Client) Through(gate store.Gate) { c.mux.Through(gate) }
+
+// Close ends what is under way and closes idle connections.
 func (c *Client) Close() error {
+	c.mux.Close()
 	if c.transport != nil {
 		c.transport.CloseIdleConnections()
 	}
@@ -97,61 +125,25 @@ func (c *Client) Close() error {
 
 // Fetch reads a document.
 func (c *Client) Fetch(ctx context.Context, key policy.Key) (*store.Document, error) {
-	got := c.get(ctx, "fetch", key, api.QueryOptions{}, fetchTimeout)
-	return got.doc, got.err
+	got := c.mux.Fetch(ctx, key)
+	return got.Doc, about("fetch", key, got.Err)
 }
 
-// reading is one answer of Consul.
-type reading struct {
-	doc   *store.Document
-	index uint64 // of Consul, for the next blocking query; zero after a failure
-	err   error
+// Watch blocks until the document's version is another than after. It answers
+// store.ErrNotWatched where the token may not list keys and other documents hold all
+// the places for queries of their own.
+func (c *Client) Watch(ctx context.Context, key policy.Key, after string) (*store.Document, error) {
+	got := c.mux.Watch(ctx, key, after)
+	return got.Doc, about("watch", key, got.Err)
 }
 
-// get makes one request that ends within the timeout.
-func (c *Client) get(ctx context.Context, op string, key policy.Key, query api.QueryOptions, timeout time.Duration) reading {
-	bounded, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	bounded, met := withExchange(bounded)
-	pair, meta, err := c.kv.Get(string(key), query.WithContext(bounded))
-	if ctx.Err() != nil {
-		return reading{err: ctx.Err()}
+// about says in an error what was done to which key.
+func about(op string, key policy.Key, err error) error {
+	failure, ok := errors.AsType[*store.Error](err)
+	if !ok {
+		return err
 	}
-	if err == nil {
-		err = checkAnswer(pair, key, met)
-	}
-	if err != nil {
-		failure := classify(err, met)
-		failure.Op, failure.Key = op, string(key)
-		// An absent document has an index to wait from, too.
-		if meta != nil && store.IsAbsent(failure) {
-			return reading{index: meta.LastIndex, err: failure}
-		}
-		return reading{err: failure}
-	}
-	doc := &store.Document{Version: strconv.FormatUint(pair.ModifyIndex, 10), Text: pair.Value}
-	return reading{doc: doc, index: meta.LastIndex}
-}
-
-// Causes that checkAnswer tells apart.
-var (
-	errAbsent    = errors.New("absent or not readable by this token")
-	errNotConsul = errors.New("the answer is not Consul's")
-	errTooLarge  = errors.New("the value is larger than 4 MiB")
-)
-
-// checkAnswer says what is wrong with an answer that is no failure to the
-// library.
-func checkAnswer(pair *api.KVPair, key policy.Key, met *exchange) error {
-	switch {
-	case !met.consul:
-		return errNotConsul
-	case pair == nil && met.status == http.StatusNotFound:
-		return errAbsent
-	case pair == nil || pair.Key != string(key):
-		return errNotConsul
-	case len(pair.Value) > store.MaxDocumentBytes:
-		return errTooLarge
-	}
-	return nil
+	own := *failure // one error may be the answer for many keys
+	own.Op, own.Key = op, string(key)
+	return &own
 }

@@ -1,6 +1,9 @@
 package consul_test
 
 import (
+	"context"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -67,6 +70,12 @@ func TestClient_OnConsul(t *testing.T) {
 		wantReason(t, client, "denied", v1alpha1.ReasonKeyForbidden)
 		wantReason(t, client, "granted/none", v1alpha1.ReasonDocumentNotFound)
 	})
+	t.Run("in a batch each key is told apart", func(t *testing.T) {
+		token := newToken(t, writer, `key_prefix "mix/" { policy = "read" } key "mix/k03" { policy = "deny" }`)
+		client := open(t, consul.Config{Endpoint: server.Addr, Token: token})
+		defer client.Close()
+		batch(t, client, writer)
+	})
 	t.Run("an unknown token is rejected", func(t *testing.T) {
 		client := open(t, consul.Config{Endpoint: server.Addr, Token: "11111111-2222-3333-4444-555555555555"})
 		defer client.Close()
@@ -78,6 +87,74 @@ func TestClient_OnConsul(t *testing.T) {
 		defer client.Close()
 		wantReason(t, client, "ready", v1alpha1.ReasonKeyForbidden)
 	})
+}
+
+// batch follows forty keys of which k03 may not be read and k05 is not there, through
+// a change, a deletion and an appearance.
+func batch(t *testing.T, client *consul.Client, writer *api.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), storetest.Patience)
+	defer cancel()
+	type answer struct {
+		key policy.Key
+		is  string // text, or the reason of an error
+	}
+	answers := make(chan answer)
+	ask := func(key policy.Key, call func() (*store.Document, error)) {
+		doc, err := call()
+		is := store.ReasonOf(err)
+		if err == nil {
+			is = string(doc.Text)
+		}
+		answers <- answer{key, is}
+	}
+	versions := map[policy.Key]string{}
+	want := map[policy.Key]string{}
+	for n := range 40 {
+		key := policy.Key(fmt.Sprintf("mix/k%02d", n))
+		want[key] = "one"
+		if n != 5 {
+			put(t, writer, key, "one")
+		}
+	}
+	want["mix/k03"], want["mix/k05"] = v1alpha1.ReasonKeyForbidden, v1alpha1.ReasonDocumentNotFound
+	for key := range want {
+		go ask(key, func() (*store.Document, error) { return client.Fetch(ctx, key) })
+	}
+	for range want {
+		if got := <-answers; got.is != want[got.key] {
+			t.Errorf("%s is %s, want %s", got.key, got.is, want[got.key])
+		}
+	}
+
+	pairs, _, err := writer.KV().List("mix/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range pairs {
+		versions[policy.Key(pair.Key)] = strconv.FormatUint(pair.ModifyIndex, 10)
+	}
+	delete(want, "mix/k03")
+	for key := range want {
+		go ask(key, func() (*store.Document, error) { return client.Watch(ctx, key, versions[key]) })
+	}
+	put(t, writer, "mix/k05", "new")
+	if _, err := writer.KV().Delete("mix/k06", nil); err != nil {
+		t.Fatal(err)
+	}
+	put(t, writer, "mix/k07", "two")
+	moved := map[policy.Key]string{"mix/k05": "new", "mix/k06": v1alpha1.ReasonDocumentNotFound, "mix/k07": "two"}
+	for range moved {
+		if got := <-answers; got.is != moved[got.key] {
+			t.Errorf("%s is %s, want %s", got.key, got.is, moved[got.key])
+		}
+	}
+	cancel()
+	for range len(want) - len(moved) {
+		if got := <-answers; got.is != "" {
+			t.Errorf("%s is %s though it never moved", got.key, got.is)
+		}
+	}
 }
 
 // wantReason fetches and wants that failure, without a word of the document.
@@ -94,7 +171,8 @@ func wantReason(t *testing.T, r store.Reader, key policy.Key, reason string) {
 
 func newToken(t *testing.T, client *api.Client, rules string) string {
 	t.Helper()
-	rule, _, err := client.ACL().PolicyCreate(&api.ACLPolicy{Name: "reader", Rules: rules}, nil)
+	name := strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())
+	rule, _, err := client.ACL().PolicyCreate(&api.ACLPolicy{Name: name[max(0, len(name)-128):], Rules: rules}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,9 +44,12 @@ func answer(w http.ResponseWriter, status int, body string) {
 
 // pair is a document as Consul writes it.
 func pair(key string, value []byte) string {
-	text, _ := json.Marshal([]map[string]any{{
+	text, err := json.Marshal([]map[string]any{{
 		"Key": key, "ModifyIndex": 7, "Value": base64.StdEncoding.EncodeToString(value),
 	}})
+	if err != nil {
+		panic(err)
+	}
 	return string(text)
 }
 

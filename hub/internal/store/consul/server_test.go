@@ -9,11 +9,11 @@ import (
 )
 
 // writer is the library's own client, to write and to look with.
-func writer(t *testing.T, server *testenv.ConsulServer) *api.Client {
-	t.Helper()
+func writer(tb testing.TB, server *testenv.ConsulServer) *api.Client {
+	tb.Helper()
 	client, err := api.NewClient(&api.Config{Address: server.Addr, Token: server.Token})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return client
 }

@@ -2,65 +2,32 @@ package consul
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"net"
+	"io"
 	"net/http"
 	"net/url"
-	"strconv"
+	"strings"
 	"time"
 
 	"dynamic-config.rs/fleet/hub/internal/store"
+	"dynamic-config.rs/fleet/hub/internal/store/link"
 )
 
 const (
-	dialTimeout = 5 * time.Second
-	// idleConns lets a class's usual number of requests at once keep their
-	// connections.
-	idleConns = 32
-	// maxBody is the largest value in base64, and what Consul writes around it.
-	maxBody = store.MaxDocumentBytes/3*4 + 64<<10
-	// maxRetryAfter keeps a mistaken header from silencing a class for days.
-	maxRetryAfter = time.Hour
+	// maxBody is the largest value in base64, or a batch of as much, and what Consul
+	// writes around it.
+	maxBody = store.MaxDocumentBytes/3*4 + 128<<10
+	// keepBytes of an unread answer are taken in, so that its connection can be used
+	// again.
+	keepBytes = 64 << 10
 )
-
-// checkEndpoint never quotes the endpoint: it may hold what it must not.
-func checkEndpoint(endpoint string) error {
-	parsed, err := url.Parse(endpoint)
-	switch {
-	case err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https"):
-		return errors.New("the endpoint is not an http or https URL")
-	case parsed.User != nil:
-		return errors.New("the endpoint holds user info")
-	case parsed.RawQuery != "" || parsed.Fragment != "":
-		return errors.New("the endpoint holds a query or fragment")
-	}
-	return nil
-}
-
-func newTransport(cfg Config) (*http.Transport, error) {
-	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cfg.ServerName}
-	if len(cfg.CAPEM) > 0 {
-		tlsConfig.RootCAs = x509.NewCertPool()
-		if !tlsConfig.RootCAs.AppendCertsFromPEM(cfg.CAPEM) {
-			return nil, errors.New("the CA holds no certificate in PEM")
-		}
-	}
-	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSClientConfig:     tlsConfig,
-		TLSHandshakeTimeout: dialTimeout,
-		MaxIdleConnsPerHost: idleConns,
-		IdleConnTimeout:     90 * time.Second,
-	}, nil
-}
 
 // exchange is what the library does not tell of an answer.
 type exchange struct {
 	status     int
-	consul     bool // the answer carries Consul's index
+	indexed    bool // the answer carries Consul's index
+	led        bool // the answer says of Consul's leader; one to a transaction has no index
 	retryAfter time.Duration
+	unread     bool // asked for: take an empty list for the body
 }
 
 type exchangeKey struct{}
@@ -86,6 +53,9 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	pin(query, "ns", g.namespace)
 	pin(query, "partition", g.partition)
 	request.URL.RawQuery = query.Encode()
+	// All requests are reads, also the PUT of a transaction: one whose connection was
+	// closed as idle meanwhile is sent again. The empty header itself is not sent.
+	request.Header["Idempotency-Key"] = []string{}
 
 	response, err := g.next.RoundTrip(request)
 	if err != nil {
@@ -93,8 +63,14 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if met, ok := request.Context().Value(exchangeKey{}).(*exchange); ok {
 		met.status = response.StatusCode
-		met.consul = response.Header.Get("X-Consul-Index") != ""
-		met.retryAfter = retryAfter(response.Header.Get("Retry-After"), time.Now())
+		met.indexed = response.Header.Get("X-Consul-Index") != ""
+		met.led = response.Header.Get("X-Consul-Knownleader") != ""
+		met.retryAfter = link.RetryAfter(response.Header.Get("Retry-After"), time.Now())
+		if met.unread && response.StatusCode == http.StatusOK {
+			_, _ = io.CopyN(io.Discard, response.Body, keepBytes)
+			_ = response.Body.Close()
+			response.Body = io.NopCloser(strings.NewReader("[]"))
+		}
 	}
 	response.Body = http.MaxBytesReader(nil, response.Body, maxBody)
 	return response, nil
@@ -107,15 +83,4 @@ func pin(query url.Values, name, value string) {
 		return
 	}
 	query.Set(name, value)
-}
-
-// retryAfter reads the header in both of its forms; zero where it says nothing.
-func retryAfter(header string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return min(max(at.Sub(now), 0), maxRetryAfter)
-	}
-	return 0
 }

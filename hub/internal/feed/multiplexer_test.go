@@ -1,0 +1,165 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/feed"
+	"dynamic-config.rs/fleet/hub/internal/policy"
+	"dynamic-config.rs/fleet/hub/internal/store"
+	"dynamic-config.rs/fleet/hub/internal/store/memory"
+)
+
+// batching answers all fetches that wait with one request, which takes a while.
+type batching struct {
+	*memory.Store
+
+	takes time.Duration
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	gate     store.Gate
+	waiting  chan struct{} // closed when the next request is answered
+	requests int
+}
+
+func (b *batching) Through(gate store.Gate) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gate = gate
+}
+
+func (b *batching) state() (gate store.Gate, requests int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.gate, b.requests
+}
+
+func (b *batching) Fetch(ctx context.Context, key policy.Key) (*store.Document, error) {
+	b.mu.Lock()
+	if b.waiting == nil {
+		b.waiting = make(chan struct{})
+		go b.request(ctx, b.waiting)
+	}
+	answered := b.waiting
+	b.mu.Unlock()
+	<-answered
+	return b.Store.Fetch(ctx, key)
+}
+
+func (b *batching) request(ctx context.Context, answered chan struct{}) {
+	defer close(answered)
+	gate, _ := b.state()
+	if gate.Enter(ctx) != nil {
+		return
+	}
+	defer gate.Leave()
+	time.Sleep(b.takes)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.requests++
+	b.waiting = nil
+}
+
+func TestMultiplexer_CallsAreNotLimitedButRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const documents = 1000
+		s := &batching{Store: memory.New(), takes: time.Minute}
+		source := feed.Source{
+			ID: "class", Limits: feed.Limits{RequestsPerSecond: 1, Burst: 1, Concurrency: 1},
+			Open: func() (store.Reader, error) { return s, nil },
+		}
+		f := start(t)
+		for n := range documents {
+			s.Put(policy.Key(fmt.Sprint(n)), "one")
+			f.Subscribe(sub(n), source, policy.Key(fmt.Sprint(n)), time.Hour)
+		}
+		// A minute is longer than a fetch may take that the feed bounds.
+		pass(3 * time.Minute)
+		for n := range documents {
+			if got := f.Subscribe(sub(n), source, policy.Key(fmt.Sprint(n)), time.Hour); text(got) != "one" || got.Err != nil {
+				t.Fatalf("document %d: %q, %v", n, text(got), got.Err)
+			}
+		}
+		if _, n := s.state(); n > 2 {
+			t.Errorf("%d requests for %d documents at once", n, documents)
+		}
+		// All of them are watched by now, though the class has one request a second.
+		if got := f.Stats(); got.Watches != documents {
+			t.Errorf("%d of %d documents are watched", got.Watches, documents)
+		}
+		f.stop()
+	})
+}
+
+func TestMultiplexer_TheGateHoldsTheClassToItsLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &batching{Store: memory.New()}
+		s.Put(key, "one")
+		source := feed.Source{
+			ID: "class", Limits: feed.Limits{RequestsPerSecond: 2, Burst: 1, Concurrency: 1},
+			Open: func() (store.Reader, error) { return s, nil },
+		}
+		f := start(t)
+		f.Subscribe(sub(1), source, key, time.Hour)
+		pass(time.Minute)
+		spent := func(what func() error) time.Duration {
+			began := time.Now()
+			if err := what(); err != nil {
+				t.Error(err)
+			}
+			return time.Since(began)
+		}
+		ctx := t.Context()
+		gate, _ := s.state()
+		_ = gate.Admit(ctx)
+		if took := spent(func() error { return gate.Admit(ctx) }); took != 500*time.Millisecond {
+			t.Errorf("admitted after %s at two a second", took)
+		}
+		gate.Hush(time.Now().Add(time.Minute))
+		if took := spent(func() error { return gate.Enter(ctx) }); took != time.Minute {
+			t.Errorf("entered after %s, want the quiet of a minute kept", took)
+		}
+		full, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		if err := gate.Enter(full); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want no second place", err)
+		}
+		gate.Leave()
+		if err := gate.Enter(ctx); err != nil {
+			t.Error(err)
+		}
+		gate.Leave()
+		f.stop()
+	})
+}
+
+func TestMultiplexer_AnErrorOfItsOwnIsAnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &batching{Store: memory.New()}
+		s.Fail(failing(v1alpha1.ReasonStoreUnreachable))
+		source := feed.Source{ID: "class", Open: func() (store.Reader, error) { return s, nil }}
+		f := start(t)
+		f.Subscribe(sub(1), source, key, time.Minute)
+		synctest.Wait()
+		if got := f.Subscribe(sub(1), source, key, time.Minute); store.ReasonOf(got.Err) != v1alpha1.ReasonStoreUnreachable {
+			t.Errorf("got %v", got.Err)
+		}
+		s.Put(key, "one")
+		s.Fail(nil)
+		pass(2 * time.Minute)
+		if got := f.Subscribe(sub(1), source, key, time.Minute); text(got) != "one" || got.Err != nil {
+			t.Errorf("document %q, error %v", text(got), got.Err)
+		}
+		f.stop()
+	})
+}

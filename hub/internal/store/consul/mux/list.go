@@ -1,0 +1,109 @@
+package mux
+
+import (
+	"context"
+	"time"
+
+	"dynamic-config.rs/fleet/hub/internal/policy"
+)
+
+// listOnce asks for what is below the group's prefix, and has its keys read when
+// something there moved.
+func (m *Mux) listOnce(ctx context.Context, g *group) (news bool, err error) {
+	m.mu.Lock()
+	prefix, before, due := g.prefix, g.index, g.checked.Add(recheck)
+	m.mu.Unlock()
+	after, err := m.requests.List(ctx, prefix, before)
+	quiet := after == before
+	if err != nil || quiet && time.Now().Before(due) {
+		return true, err
+	}
+	news = quiet || before == 0
+	still := map[policy.Key]bool{}
+	if before > 0 && after > before {
+		m.narrow(ctx, m.keysOf(g), before, still)
+	}
+	for _, r := range m.woken(g, after, still) {
+		select {
+		case <-ctx.Done():
+			return news, ctx.Err()
+		case got := <-r.waiter.answer:
+			news = news || got.settled() && got.version() != r.had
+		}
+	}
+	return news, nil
+}
+
+// reread is a read that a group waits for.
+type reread struct {
+	waiter *waiter
+	had    string // the version before
+}
+
+// keysOf answers the keys of a group.
+func (m *Mux) keysOf(g *group) []policy.Key {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return g.keys
+}
+
+// narrow finds the keys of a large scope below whose part nothing moved after the
+// index, where asking for each part costs less than half of reading all keys.
+func (m *Mux) narrow(ctx context.Context, keys []policy.Key, index uint64, still map[policy.Key]bool) {
+	if len(keys) <= 4*m.batch {
+		return
+	}
+	parts := cut(scopeOf(keys))
+	if len(parts) > len(keys)/m.batch/2 {
+		return
+	}
+	for _, part := range parts {
+		at, err := m.ask(ctx, part.prefix)
+		switch {
+		case err != nil:
+			return // reading the keys tells what is wrong
+		case at > index:
+			m.narrow(ctx, part.keys, index, still)
+		default:
+			for _, key := range part.keys {
+				still[key] = true
+			}
+		}
+	}
+}
+
+// ask lists a prefix without blocking.
+func (m *Mux) ask(ctx context.Context, prefix string) (uint64, error) {
+	if err := m.gate.Enter(ctx); err != nil {
+		return 0, err
+	}
+	defer m.gate.Leave()
+	return m.requests.List(ctx, prefix, 0)
+}
+
+// woken has the keys of a group read whose query came back, but those that stand
+// still; at first only those that are known from before the index.
+func (m *Mux) woken(g *group, index uint64, still map[policy.Key]bool) []reread {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := g.index
+	m.advance(g, index)
+	if before > 0 && len(still) == 0 {
+		g.checked = time.Now()
+	}
+	var reads []reread
+	for _, e := range g.members {
+		switch {
+		case before == 0 && e.asOf >= g.index:
+			continue
+		case still[e.key] && e.asOf >= before:
+			e.asOf = max(e.asOf, index)
+			continue
+		}
+		w := &waiter{answer: make(chan Reading, 1)}
+		e.waiters[w] = struct{}{}
+		m.enqueue(e)
+		reads = append(reads, reread{w, e.version})
+	}
+	return reads
+}
