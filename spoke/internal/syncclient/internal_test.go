@@ -79,6 +79,35 @@ func TestOutbox_KeepsTheLatestOnly(t *testing.T) {
 	}
 }
 
+// heldSpec is a spec whose target holds a content.
+func heldSpec(uid, held string) *fleetv1.RenderSpec {
+	spec := specNamed("a", 1)
+	spec.Ref.Uid, spec.HaveContentId = uid, []byte(held)
+	return spec
+}
+
+func TestOutbox_WhatALateResultLeftIsToldToTheNextSession(t *testing.T) {
+	o := newOutbox()
+	o.begin(1)
+	o.upsert(heldSpec("uid", "old"), false)
+	o.next()
+	o.end()
+	o.begin(2) // with an inventory that says "old"
+	late := &fleetv1.DeliveryResult{
+		Ref: specNamed("a", 1).GetRef(), Code: fleetv1.DeliveryResult_CODE_APPLIED, ContentId: []byte("new"),
+	}
+	o.result(1, late)
+	// The controller says the same once more.
+	o.upsert(heldSpec("uid", "new"), false)
+	frame := o.next()
+	if got := string(frame.GetUpsert().GetHaveContentId()); got != "new" {
+		t.Errorf("want the hub told of the new content, got %v", frame)
+	}
+	if got := o.next(); got != nil {
+		t.Errorf("want nothing more, got %v", got)
+	}
+}
+
 func TestRetry_After(t *testing.T) {
 	b := Backoff{}.withDefaults()
 	cases := map[string]struct {

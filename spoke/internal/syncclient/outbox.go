@@ -118,6 +118,11 @@ func (o *outbox) result(session uint64, result *fleetv1.DeliveryResult) {
 		held := proto.CloneOf(spec)
 		held.HaveContentId = result.GetContentId()
 		o.specs[key] = held
+		if o.session != session && o.session != 0 {
+			// The inventory of this session said something else.
+			o.dirty[key] = struct{}{}
+			o.signal()
+		}
 	}
 	if o.session != session {
 		return
