@@ -108,6 +108,24 @@ func TestOutbox_WhatALateResultLeftIsToldToTheNextSession(t *testing.T) {
 	}
 }
 
+func TestOutbox_ARenderMadeAnewDoesNotSwallowTheResult(t *testing.T) {
+	o := newOutbox()
+	o.begin(1)
+	o.upsert(heldSpec("first", ""), false)
+	o.next()
+	// The delivery is answered, then the Render goes and comes back, and only then
+	// the sender has its turn.
+	o.result(1, &fleetv1.DeliveryResult{Nonce: 7, Ref: heldSpec("first", "").GetRef()})
+	o.remove(heldSpec("first", "").GetRef())
+	o.upsert(heldSpec("second", ""), false)
+	if got := o.next(); got.GetResult().GetNonce() != 7 {
+		t.Errorf("want delivery 7 answered: the hub holds back the next until then, got %v", got)
+	}
+	if got := o.next(); got.GetUpsert().GetRef().GetUid() != "second" {
+		t.Errorf("want the new Render, got %v", got)
+	}
+}
+
 func TestRetry_After(t *testing.T) {
 	b := Backoff{}.withDefaults()
 	cases := map[string]struct {
