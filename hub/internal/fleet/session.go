@@ -60,8 +60,9 @@ type Session struct {
 	mu      sync.Mutex
 	whole   bool // there was an inventory
 	renders map[ID]*render
-	queue   []ID // Renders with a pending answer, each once
-	unacked int  // bytes of the deliveries that are not answered
+	queue   []ID        // Renders with a pending answer, each once, and some that had one
+	queued  map[ID]bool // what is in queue
+	unacked int         // bytes of the deliveries that are not answered
 	nonce   uint64
 }
 
@@ -73,13 +74,12 @@ type render struct {
 	nonce    uint64  // of inflight
 	told     *Answer // the last answer that was sent as Current or Refusal, or applied
 	failed   bool    // the last delivery was not applied
-	queued   bool
 }
 
 func newSession(cluster string, maxUnacked int) *Session {
 	return &Session{
 		cluster: cluster, maxUnacked: maxUnacked,
-		done: make(chan struct{}), wake: make(chan struct{}, 1), renders: map[ID]*render{},
+		done: make(chan struct{}), wake: make(chan struct{}, 1), renders: map[ID]*render{}, queued: map[ID]bool{},
 	}
 }
 
@@ -172,8 +172,8 @@ func (s *Session) deliver(id ID, a Answer) {
 		return
 	}
 	r.pending = &a
-	if !r.queued {
-		r.queued = true
+	if !s.queued[id] {
+		s.queued[id] = true
 		s.queue = append(s.queue, id)
 	}
 	s.signal()
@@ -212,16 +212,14 @@ func (s *Session) take() (Frame, bool) {
 	for i, id := range s.queue {
 		r, ok := s.renders[id]
 		if !ok || r.pending == nil {
-			if ok {
-				r.queued = false
-			}
+			delete(s.queued, id)
 			continue
 		}
 		if !s.maySend(r) {
 			kept = append(kept, id)
 			continue
 		}
-		r.queued = false
+		delete(s.queued, id)
 		s.queue = append(kept, s.queue[i+1:]...)
 		return s.send(id, r), true
 	}

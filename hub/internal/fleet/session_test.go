@@ -157,6 +157,31 @@ func TestSession_BoundsUnackedBytes(t *testing.T) {
 	}
 }
 
+// A cluster that answers no delivery and makes its Renders anew all the time costs a
+// place in the queue for each Render, not for each time.
+func TestSession_BoundsItsQueue(t *testing.T) {
+	f := fleet.New(fleet.Config{MaxUnackedBytes: 10})
+	s := f.Connect("c")
+	first := fleet.ID{Namespace: "n", Name: "first"}
+	s.Replace([]fleet.Spec{spec(first, 1, "")})
+	f.Deliver("c", first, answer(1, content("A", 9)))
+	drain(t, s)
+	for range 100 {
+		s.Upsert(spec(web, 1, ""))
+		f.Deliver("c", web, answer(1, content("B", 9)))
+		s.Remove(web)
+	}
+	s.Upsert(spec(web, 1, ""))
+	f.Deliver("c", web, answer(1, content("B", 9)))
+	if got := s.Queued(); got != 1 {
+		t.Errorf("want one place in the queue, got %d", got)
+	}
+	s.Ack(fleet.Result{Nonce: 1, ID: first, Code: fleet.Applied})
+	if diff := cmp.Diff([]string{"deliver 2 B@1"}, drain(t, s)); diff != "" {
+		t.Errorf("frames (-want +got):\n%s", diff)
+	}
+}
+
 func TestFleet_NewerSessionEndsTheOlder(t *testing.T) {
 	var lost []string
 	f := fleet.New(fleet.Config{Detached: func(c string) { lost = append(lost, c) }})
