@@ -73,6 +73,17 @@ func (f *Fleet) End(cluster string, cause error) {
 // Connected says whether a cluster has a session here.
 func (f *Fleet) Connected(cluster string) bool { return f.session(cluster) != nil }
 
+// IfDisconnected calls do if a cluster has no session here; none opens before do
+// returns. No cluster is served meanwhile, so do must be quick, and it must not call
+// the Fleet.
+func (f *Fleet) IfDisconnected(cluster string, do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sessions[cluster] == nil {
+		do()
+	}
+}
+
 // Clusters returns the names of the connected clusters, sorted.
 func (f *Fleet) Clusters() []string {
 	f.mu.Lock()

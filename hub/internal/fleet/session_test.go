@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -198,6 +200,29 @@ func TestFleet_NewerSessionEndsTheOlder(t *testing.T) {
 	if diff := cmp.Diff([]string{"c"}, lost); diff != "" || f.Connected("c") {
 		t.Fatalf("after the last session: %v", lost)
 	}
+}
+
+func TestFleet_NoSessionOpensWhileAClusterIsTakenForDisconnected(t *testing.T) {
+	f := fleet.New(fleet.Config{})
+	var over atomic.Bool
+	early := make(chan bool, 1)
+	f.IfDisconnected("c", func() {
+		go func() {
+			f.Connect("c")
+			early <- !over.Load()
+		}()
+		for range 10_000 {
+			runtime.Gosched() // every chance to be early
+		}
+		over.Store(true)
+	})
+	if !over.Load() {
+		t.Fatal("a cluster without a session is disconnected")
+	}
+	if <-early {
+		t.Error("a session opened meanwhile")
+	}
+	f.IfDisconnected("c", func() { t.Error("the cluster has a session") })
 }
 
 // Any order of specs, answers, acks and reconnects converges: once the cluster has
