@@ -36,15 +36,20 @@ func New(cfg Config) *Fleet {
 }
 
 // Connect opens the session of a cluster. An older session of the same cluster is
-// ended with cause ErrSuperseded. The caller detaches the session when done.
+// ended with cause ErrSuperseded, and Connect waits for what that one is doing. The
+// caller detaches the session when done.
 func (f *Fleet) Connect(cluster string) *Session {
 	s := newSession(cluster, f.cfg.MaxUnackedBytes)
+	s.turn.Lock() // a still newer session waits for both
+	defer s.turn.Unlock()
 	f.mu.Lock()
 	old := f.sessions[cluster]
 	f.sessions[cluster] = s
 	f.mu.Unlock()
 	if old != nil {
 		old.End(ErrSuperseded)
+		old.turn.Lock()
+		old.turn.Unlock() //nolint:staticcheck // SA2001: only waited for
 	}
 	return s
 }

@@ -49,6 +49,8 @@ type Session struct {
 	cluster    string
 	maxUnacked int
 
+	// turn is held while the session acts, see Do, and while it waits for an older one.
+	turn sync.Mutex
 	// done is closed by the first End, after cause is set.
 	done  chan struct{}
 	end   sync.Once
@@ -105,6 +107,19 @@ func (s *Session) Cause() error {
 	default:
 		return nil
 	}
+}
+
+// Do calls do and reports true, or false when the session is over. No newer session of
+// the cluster opens before do returns: what an older one says late would undo what
+// the newer said.
+func (s *Session) Do(do func()) bool {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.Cause() != nil {
+		return false
+	}
+	do()
+	return true
 }
 
 // Replace sets the whole inventory: what is not in it is forgotten.

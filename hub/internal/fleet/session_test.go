@@ -225,6 +225,41 @@ func TestFleet_NoSessionOpensWhileAClusterIsTakenForDisconnected(t *testing.T) {
 	f.IfDisconnected("c", func() { t.Error("the cluster has a session") })
 }
 
+func TestFleet_ANewerSessionOpensOnceTheOlderIsAtRest(t *testing.T) {
+	f := fleet.New(fleet.Config{})
+	older := f.Connect("c")
+	var over atomic.Bool
+	early, opened := make(chan bool, 2), make(chan *fleet.Session, 2)
+	connect := func() {
+		s := f.Connect("c")
+		early <- !over.Load()
+		opened <- s
+	}
+	if !older.Do(func() {
+		go connect()
+		<-older.Ended()
+		go connect() // one that waits must not let a third pass
+		for range 10_000 {
+			runtime.Gosched() // every chance to be early
+		}
+		over.Store(true)
+	}) {
+		t.Fatal("a session that goes on does nothing")
+	}
+	if <-early || <-early {
+		t.Error("a newer session opened while the older was acting")
+	}
+	ran := 0
+	for _, s := range []*fleet.Session{older, <-opened, <-opened} {
+		if s.Do(func() { ran++ }) != (s.Cause() == nil) {
+			t.Errorf("a session acts, and its end is %v", s.Cause())
+		}
+	}
+	if ran != 1 {
+		t.Errorf("%d sessions of one cluster act", ran)
+	}
+}
+
 // Any order of specs, answers, acks and reconnects converges: once the cluster has
 // answered everything, it has exactly what was wanted last.
 func TestSession_Converges(t *testing.T) {
