@@ -98,6 +98,10 @@ func TestSession(t *testing.T) {
 			},
 			[][]string{{"deliver 1 A@1"}, nil, {"deliver 2 B@1"}, nil, {"deliver 3 A@1"}},
 		},
+		"a refusal that comes back while content is under way is told again": {
+			[]step{deliver(refused), deliver(answer(1, content("A", 9))), deliver(refused), ack(1, fleet.Applied)},
+			[][]string{{"refuse ClassNotAllowed"}, {"deliver 1 A@1"}, nil, {"refuse ClassNotAllowed"}},
+		},
 		"an answer for another generation is not sent": {
 			[]step{deliver(answer(2, content("A", 9)))},
 			[][]string{nil},
