@@ -132,9 +132,7 @@ func newFleet(cfg Config, feeds *feed.Feeds) *fleet.Fleet {
 	var clusters *fleet.Fleet
 	clusters = fleet.New(fleet.Config{Detached: func(cluster string) {
 		time.AfterFunc(cfg.ReleaseAfter, func() {
-			if !clusters.Connected(cluster) {
-				feeds.ReleaseCluster(cluster)
-			}
+			clusters.IfDisconnected(cluster, func() { feeds.ReleaseCluster(cluster) })
 		})
 	}})
 	return clusters

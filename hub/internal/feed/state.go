@@ -30,9 +30,14 @@ func (d *feed) part(sub Subscriber) int {
 	return len(d.subscribers)
 }
 
+// shortest is the shortest interval of those who are left; none is below the one
+// until now, so the first that equals it ends the search.
 func (d *feed) shortest() time.Duration {
 	var found time.Duration
 	for _, interval := range d.subscribers {
+		if interval == d.interval {
+			return interval
+		}
 		if found == 0 || interval < found {
 			found = interval
 		}

@@ -36,15 +36,20 @@ func New(cfg Config) *Fleet {
 }
 
 // Connect opens the session of a cluster. An older session of the same cluster is
-// ended with cause ErrSuperseded. The caller detaches the session when done.
+// ended with cause ErrSuperseded, and Connect waits for what that one is doing. The
+// caller detaches the session when done.
 func (f *Fleet) Connect(cluster string) *Session {
 	s := newSession(cluster, f.cfg.MaxUnackedBytes)
+	s.turn.Lock() // a still newer session waits for both
+	defer s.turn.Unlock()
 	f.mu.Lock()
 	old := f.sessions[cluster]
 	f.sessions[cluster] = s
 	f.mu.Unlock()
 	if old != nil {
 		old.End(ErrSuperseded)
+		old.turn.Lock()
+		old.turn.Unlock() //nolint:staticcheck // SA2001: only waited for
 	}
 	return s
 }
@@ -72,6 +77,17 @@ func (f *Fleet) End(cluster string, cause error) {
 
 // Connected says whether a cluster has a session here.
 func (f *Fleet) Connected(cluster string) bool { return f.session(cluster) != nil }
+
+// IfDisconnected calls do if a cluster has no session here; none opens before do
+// returns. No cluster is served meanwhile, so do must be quick, and it must not call
+// the Fleet.
+func (f *Fleet) IfDisconnected(cluster string, do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sessions[cluster] == nil {
+		do()
+	}
+}
 
 // Clusters returns the names of the connected clusters, sorted.
 func (f *Fleet) Clusters() []string {

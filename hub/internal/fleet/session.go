@@ -49,6 +49,8 @@ type Session struct {
 	cluster    string
 	maxUnacked int
 
+	// turn is held while the session acts, see Do, and while it waits for an older one.
+	turn sync.Mutex
 	// done is closed by the first End, after cause is set.
 	done  chan struct{}
 	end   sync.Once
@@ -60,8 +62,9 @@ type Session struct {
 	mu      sync.Mutex
 	whole   bool // there was an inventory
 	renders map[ID]*render
-	queue   []ID // Renders with a pending answer, each once
-	unacked int  // bytes of the deliveries that are not answered
+	queue   []ID        // Renders with a pending answer, each once, and some that had one
+	queued  map[ID]bool // what is in queue
+	unacked int         // bytes of the deliveries that are not answered
 	nonce   uint64
 }
 
@@ -73,13 +76,12 @@ type render struct {
 	nonce    uint64  // of inflight
 	told     *Answer // the last answer that was sent as Current or Refusal, or applied
 	failed   bool    // the last delivery was not applied
-	queued   bool
 }
 
 func newSession(cluster string, maxUnacked int) *Session {
 	return &Session{
 		cluster: cluster, maxUnacked: maxUnacked,
-		done: make(chan struct{}), wake: make(chan struct{}, 1), renders: map[ID]*render{},
+		done: make(chan struct{}), wake: make(chan struct{}, 1), renders: map[ID]*render{}, queued: map[ID]bool{},
 	}
 }
 
@@ -105,6 +107,19 @@ func (s *Session) Cause() error {
 	default:
 		return nil
 	}
+}
+
+// Do calls do and reports true, or false when the session is over. No newer session of
+// the cluster opens before do returns: what an older one says late would undo what
+// the newer said.
+func (s *Session) Do(do func()) bool {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.Cause() != nil {
+		return false
+	}
+	do()
+	return true
 }
 
 // Replace sets the whole inventory: what is not in it is forgotten.
@@ -172,8 +187,8 @@ func (s *Session) deliver(id ID, a Answer) {
 		return
 	}
 	r.pending = &a
-	if !r.queued {
-		r.queued = true
+	if !s.queued[id] {
+		s.queued[id] = true
 		s.queue = append(s.queue, id)
 	}
 	s.signal()
@@ -212,16 +227,14 @@ func (s *Session) take() (Frame, bool) {
 	for i, id := range s.queue {
 		r, ok := s.renders[id]
 		if !ok || r.pending == nil {
-			if ok {
-				r.queued = false
-			}
+			delete(s.queued, id)
 			continue
 		}
 		if !s.maySend(r) {
 			kept = append(kept, id)
 			continue
 		}
-		r.queued = false
+		delete(s.queued, id)
 		s.queue = append(kept, s.queue[i+1:]...)
 		return s.send(id, r), true
 	}

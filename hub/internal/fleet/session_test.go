@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,6 +98,10 @@ func TestSession(t *testing.T) {
 			},
 			[][]string{{"deliver 1 A@1"}, nil, {"deliver 2 B@1"}, nil, {"deliver 3 A@1"}},
 		},
+		"a refusal that comes back while content is under way is told again": {
+			[]step{deliver(refused), deliver(answer(1, content("A", 9))), deliver(refused), ack(1, fleet.Applied)},
+			[][]string{{"refuse ClassNotAllowed"}, {"deliver 1 A@1"}, nil, {"refuse ClassNotAllowed"}},
+		},
 		"an answer for another generation is not sent": {
 			[]step{deliver(answer(2, content("A", 9)))},
 			[][]string{nil},
@@ -157,6 +163,31 @@ func TestSession_BoundsUnackedBytes(t *testing.T) {
 	}
 }
 
+// A cluster that answers no delivery and makes its Renders anew all the time costs a
+// place in the queue for each Render, not for each time.
+func TestSession_BoundsItsQueue(t *testing.T) {
+	f := fleet.New(fleet.Config{MaxUnackedBytes: 10})
+	s := f.Connect("c")
+	first := fleet.ID{Namespace: "n", Name: "first"}
+	s.Replace([]fleet.Spec{spec(first, 1, "")})
+	f.Deliver("c", first, answer(1, content("A", 9)))
+	drain(t, s)
+	for range 100 {
+		s.Upsert(spec(web, 1, ""))
+		f.Deliver("c", web, answer(1, content("B", 9)))
+		s.Remove(web)
+	}
+	s.Upsert(spec(web, 1, ""))
+	f.Deliver("c", web, answer(1, content("B", 9)))
+	if got := s.Queued(); got != 1 {
+		t.Errorf("want one place in the queue, got %d", got)
+	}
+	s.Ack(fleet.Result{Nonce: 1, ID: first, Code: fleet.Applied})
+	if diff := cmp.Diff([]string{"deliver 2 B@1"}, drain(t, s)); diff != "" {
+		t.Errorf("frames (-want +got):\n%s", diff)
+	}
+}
+
 func TestFleet_NewerSessionEndsTheOlder(t *testing.T) {
 	var lost []string
 	f := fleet.New(fleet.Config{Detached: func(c string) { lost = append(lost, c) }})
@@ -172,6 +203,64 @@ func TestFleet_NewerSessionEndsTheOlder(t *testing.T) {
 	f.Detach(newer)
 	if diff := cmp.Diff([]string{"c"}, lost); diff != "" || f.Connected("c") {
 		t.Fatalf("after the last session: %v", lost)
+	}
+}
+
+func TestFleet_NoSessionOpensWhileAClusterIsTakenForDisconnected(t *testing.T) {
+	f := fleet.New(fleet.Config{})
+	var over atomic.Bool
+	early := make(chan bool, 1)
+	f.IfDisconnected("c", func() {
+		go func() {
+			f.Connect("c")
+			early <- !over.Load()
+		}()
+		for range 10_000 {
+			runtime.Gosched() // every chance to be early
+		}
+		over.Store(true)
+	})
+	if !over.Load() {
+		t.Fatal("a cluster without a session is disconnected")
+	}
+	if <-early {
+		t.Error("a session opened meanwhile")
+	}
+	f.IfDisconnected("c", func() { t.Error("the cluster has a session") })
+}
+
+func TestFleet_ANewerSessionOpensOnceTheOlderIsAtRest(t *testing.T) {
+	f := fleet.New(fleet.Config{})
+	older := f.Connect("c")
+	var over atomic.Bool
+	early, opened := make(chan bool, 2), make(chan *fleet.Session, 2)
+	connect := func() {
+		s := f.Connect("c")
+		early <- !over.Load()
+		opened <- s
+	}
+	if !older.Do(func() {
+		go connect()
+		<-older.Ended()
+		go connect() // one that waits must not let a third pass
+		for range 10_000 {
+			runtime.Gosched() // every chance to be early
+		}
+		over.Store(true)
+	}) {
+		t.Fatal("a session that goes on does nothing")
+	}
+	if <-early || <-early {
+		t.Error("a newer session opened while the older was acting")
+	}
+	ran := 0
+	for _, s := range []*fleet.Session{older, <-opened, <-opened} {
+		if s.Do(func() { ran++ }) != (s.Cause() == nil) {
+			t.Errorf("a session acts, and its end is %v", s.Cause())
+		}
+	}
+	if ran != 1 {
+		t.Errorf("%d sessions of one cluster act", ran)
 	}
 }
 

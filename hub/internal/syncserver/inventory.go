@@ -52,12 +52,15 @@ func (v *inventory) put(spec *fleetv1.RenderSpec) error {
 	return nil
 }
 
-// handle takes one received frame. One that waited while a newer session took over
-// would undo what that one said.
-func (c *conn) handle(ctx context.Context, frame *fleetv1.SessionRequest) error {
-	if c.session.Cause() != nil {
+// handle takes one received frame, unless the session is over.
+func (c *conn) handle(ctx context.Context, frame *fleetv1.SessionRequest) (err error) {
+	if !c.session.Do(func() { err = c.take(ctx, frame) }) {
 		return causeOf(c.session)
 	}
+	return err
+}
+
+func (c *conn) take(ctx context.Context, frame *fleetv1.SessionRequest) error {
 	switch f := frame.GetFrame().(type) {
 	case *fleetv1.SessionRequest_Inventory:
 		return c.takePage(ctx, f.Inventory)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -195,14 +196,21 @@ func TestSession_AnOlderSessionIsNotHeardAnyMore(t *testing.T) {
 	}
 	<-g.reached
 	newer := s.open(t, "prod", time.Hour)
-	newer.hello()
-	newer.send(inventory("shop/web@3"), 0)
+	if err := newer.stream.Send(helloFrame("v1")); err != nil {
+		t.Fatal(err)
+	}
+	gomega.NewWithT(t).Eventually(func() bool {
+		_, whole := s.fleet.Report("prod")
+		return whole
+	}).WithTimeout(patience).Should(gomega.BeFalse(), "the newer session does not take over")
 	close(g.open)
+	newer.next() // the welcome, once the older session is at rest
+	newer.send(inventory("shop/web@3"), 0)
 	if got := older.verdict().Reason; got != identity.ReasonSuperseded {
 		t.Errorf("the older session ends with %s", got)
 	}
-	if got := s.mirror.get("shop/web").Generation; got != 3 {
-		t.Errorf("the mirror is at generation %d, the newer session said 3", got)
+	if diff := cmp.Diff([]string{"shop/web@3"}, s.mirror.lines()); diff != "" {
+		t.Errorf("the mirror is not what the newer session said (-want +got):\n%s", diff)
 	}
 }
 

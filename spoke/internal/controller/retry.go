@@ -88,15 +88,16 @@ func (e *entry) have(render *v1alpha1.DynamicConfigRender, target *metav1.Partia
 	return apply.Intact(render, target)
 }
 
-// wakeIn is when to look at the Render again by itself; 0 for never.
+// wakeIn is when to look at the Render again by itself; 0 for never. What was written
+// says nothing while there is a failure.
 func (e *entry) wakeIn(now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var at time.Time
-	if e.failure != nil {
+	switch {
+	case e.failure != nil:
 		at = e.failure.retryAt
-	}
-	if e.written != nil && !e.written.until.IsZero() && (at.IsZero() || e.written.until.Before(at)) {
+	case e.written != nil:
 		at = e.written.until
 	}
 	if at.IsZero() {

@@ -114,3 +114,17 @@ func TestEntry_AsksAgainAfterAFailure(t *testing.T) {
 		t.Error("want the failure forgotten")
 	}
 }
+
+func TestEntry_AWriteThatTheCacheNeverShowedWakesNobodyAfterAFailure(t *testing.T) {
+	now := time.Now()
+	e := &entry{}
+	e.succeed(&written{uid: "uid", generation: 4, contentID: []byte("id1"), resourceVersion: "100", until: now.Add(-time.Second)})
+	e.fail(&apply.Error{Reason: v1alpha1.ReasonTargetNotOwned}, "100")
+	for range 2 { // before and after the hub is asked again
+		e.have(testRender(), cachedAt("100"), now)
+		if in := e.wakeIn(now); in != 0 && in < rejectMin/2-time.Second {
+			t.Errorf("want the Render left alone until the retry, got a look in %s", in)
+		}
+		e.askAgain("101", now)
+	}
+}

@@ -79,6 +79,53 @@ func TestOutbox_KeepsTheLatestOnly(t *testing.T) {
 	}
 }
 
+// heldSpec is a spec whose target holds a content.
+func heldSpec(uid, held string) *fleetv1.RenderSpec {
+	spec := specNamed("a", 1)
+	spec.Ref.Uid, spec.HaveContentId = uid, []byte(held)
+	return spec
+}
+
+func TestOutbox_WhatALateResultLeftIsToldToTheNextSession(t *testing.T) {
+	o := newOutbox()
+	o.begin(1)
+	o.upsert(heldSpec("uid", "old"), false)
+	o.next()
+	o.end()
+	o.begin(2) // with an inventory that says "old"
+	late := &fleetv1.DeliveryResult{
+		Ref: specNamed("a", 1).GetRef(), Code: fleetv1.DeliveryResult_CODE_APPLIED, ContentId: []byte("new"),
+	}
+	o.result(1, late)
+	// The controller says the same once more.
+	o.upsert(heldSpec("uid", "new"), false)
+	frame := o.next()
+	if got := string(frame.GetUpsert().GetHaveContentId()); got != "new" {
+		t.Errorf("want the hub told of the new content, got %v", frame)
+	}
+	if got := o.next(); got != nil {
+		t.Errorf("want nothing more, got %v", got)
+	}
+}
+
+func TestOutbox_ARenderMadeAnewDoesNotSwallowTheResult(t *testing.T) {
+	o := newOutbox()
+	o.begin(1)
+	o.upsert(heldSpec("first", ""), false)
+	o.next()
+	// The delivery is answered, then the Render goes and comes back, and only then
+	// the sender has its turn.
+	o.result(1, &fleetv1.DeliveryResult{Nonce: 7, Ref: heldSpec("first", "").GetRef()})
+	o.remove(heldSpec("first", "").GetRef())
+	o.upsert(heldSpec("second", ""), false)
+	if got := o.next(); got.GetResult().GetNonce() != 7 {
+		t.Errorf("want delivery 7 answered: the hub holds back the next until then, got %v", got)
+	}
+	if got := o.next(); got.GetUpsert().GetRef().GetUid() != "second" {
+		t.Errorf("want the new Render, got %v", got)
+	}
+}
+
 func TestRetry_After(t *testing.T) {
 	b := Backoff{}.withDefaults()
 	cases := map[string]struct {

@@ -89,7 +89,8 @@ func (o *outbox) upsert(spec *fleetv1.RenderSpec, again bool) {
 	o.signal()
 }
 
-// remove forgets a Render.
+// remove forgets a Render. A result stays: where the Render comes back at once, it is
+// all that tells the hub of the end of its delivery.
 func (o *outbox) remove(ref *fleetv1.RenderRef) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,7 +101,6 @@ func (o *outbox) remove(ref *fleetv1.RenderRef) {
 	}
 	delete(o.specs, key)
 	delete(o.dirty, key)
-	delete(o.results, key)
 	if o.session == 0 {
 		return
 	}
@@ -118,6 +118,11 @@ func (o *outbox) result(session uint64, result *fleetv1.DeliveryResult) {
 		held := proto.CloneOf(spec)
 		held.HaveContentId = result.GetContentId()
 		o.specs[key] = held
+		if o.session != session && o.session != 0 {
+			// The inventory of this session said something else.
+			o.dirty[key] = struct{}{}
+			o.signal()
+		}
 	}
 	if o.session != session {
 		return

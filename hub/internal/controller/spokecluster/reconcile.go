@@ -70,16 +70,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := r.Hub.Get(ctx, req.NamespacedName, spoke)
 	switch {
 	case apierrors.IsNotFound(err):
-		r.Sessions.End(req.Name, &identity.Error{Reason: identity.ReasonUnknownCluster, Message: "the SpokeCluster was removed"})
-		r.Mirrors.Forget(req.Name)
-		r.Feeds.ReleaseCluster(req.Name)
+		removed := &identity.Error{Reason: identity.ReasonUnknownCluster, Message: "the SpokeCluster was removed"}
+		r.end(req.Name, removed, r.Mirrors.Forget, r.Feeds.ReleaseCluster)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	}
 	if refusal := registry.Admitted(spoke); refusal != nil {
-		r.Sessions.End(req.Name, refusal)
-		r.Feeds.ReleaseCluster(req.Name)
+		r.end(req.Name, refusal, r.Feeds.ReleaseCluster)
 	}
 	if !spoke.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // its conditions go with it
@@ -107,4 +105,14 @@ func (r *Reconciler) missing(c *v1alpha1.SpokeCluster) time.Duration {
 		return left
 	}
 	return -1
+}
+
+// end ends a cluster's session and lets go of what the cluster has here. One that
+// opened meanwhile is ended too: it would go on without what was let go of.
+func (r *Reconciler) end(cluster string, refusal error, letGo ...func(cluster string)) {
+	r.Sessions.End(cluster, refusal)
+	for _, do := range letGo {
+		do(cluster)
+	}
+	r.Sessions.End(cluster, refusal)
 }

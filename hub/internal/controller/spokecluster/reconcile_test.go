@@ -209,6 +209,39 @@ func TestReconciler_AnAcceptedClusterKeepsItsSession(t *testing.T) {
 	}
 }
 
+// arrival opens a session while what its cluster has here is let go of.
+type arrival struct {
+	fleet   *fleet.Fleet
+	session *fleet.Session
+}
+
+func (a *arrival) Forget(string) {}
+
+func (a *arrival) ReleaseCluster(cluster string) { a.session = a.fleet.Connect(cluster) }
+
+// A session that opens meanwhile would go on without its documents; ended, it comes
+// back in full.
+func TestReconciler_ASessionThatOpensMeanwhileIsEnded(t *testing.T) {
+	refused := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{GenerateName: "spoke-"}}
+	if err := hub.Client.Create(t.Context(), refused); err != nil {
+		t.Fatal(err)
+	}
+	for name, cluster := range map[string]string{
+		"of a cluster that is not accepted": refused.Name, "of a cluster that was removed": "removed",
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &arrival{fleet: fleet.New(fleet.Config{})}
+			r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: a.fleet, Mirrors: a, Feeds: a}
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: cluster}}); err != nil {
+				t.Fatal(err)
+			}
+			if a.session.Cause() == nil {
+				t.Error("the session goes on")
+			}
+		})
+	}
+}
+
 // failing is a cache that does not answer.
 type failing struct{ client.Reader }
 
