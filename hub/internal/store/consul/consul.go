@@ -45,6 +45,8 @@ type Config struct {
 type Client struct {
 	mux       *mux.Mux
 	transport *http.Transport
+	requests  *requests
+	hasToken  bool
 }
 
 var (
@@ -77,7 +79,7 @@ func newClient(cfg Config, next http.RoundTripper) (*Client, error) {
 		return nil, err
 	}
 	requests := &requests{client: library, namespace: cfg.Namespace, partition: cfg.Partition}
-	return &Client{mux: mux.New(requests, open{})}, nil
+	return &Client{mux: mux.New(requests, open{}), requests: requests, hasToken: cfg.Token != ""}, nil
 }
 
 // newLibrary answers the library's client, without what it would take from the
