@@ -53,7 +53,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := setUpControllers(ctx, cfg, mgr, parts{mirrors, feeds, clusters, wakes, spokes, secrets}); err != nil {
 		return err
 	}
-	serving, err := newServing(cfg, secrets.Authority, clusters, mirrors, spokes)
+	serving, err := newServing(cfg, secrets.Authority, clusters, mirrors, spokes, mgr.GetLocalManager().GetCache())
 	if err != nil {
 		return err
 	}

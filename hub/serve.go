@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"dynamic-config.rs/fleet/hub/internal/authority"
 	"dynamic-config.rs/fleet/hub/internal/enroll"
@@ -33,6 +34,8 @@ const (
 	maxStreams = 8
 	// keepaliveInterval finds a dead connection also where heartbeats do not flow.
 	keepaliveInterval, keepaliveTimeout, keepaliveMin = 30 * time.Second, 20 * time.Second, 10 * time.Second
+	// readyTimeout bounds one look at the caches, below a kubelet's own second.
+	readyTimeout = 500 * time.Millisecond
 	// drainPoll is how often a drain looks whether everybody left.
 	drainPoll = 50 * time.Millisecond
 )
@@ -43,16 +46,17 @@ type serving struct {
 	server   *grpc.Server
 	sessions *syncserver.Server
 	clusters *fleet.Fleet
+	cache    cache.Cache
 	serves   atomic.Bool
 }
 
-func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirrors *mirror.Provider, spokes *registry.Registry) (*serving, error) {
+func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirrors *mirror.Provider, spokes *registry.Registry, hub cache.Cache) (*serving, error) {
 	listener, err := net.Listen("tcp", cfg.ListenAddress) //nolint:noctx // bound once at start, closed by run
 	if err != nil {
 		return nil, err
 	}
 	peers := &peer.Verifier{Roots: ca.Roots(), TrustDomain: ca.TrustDomain(), Now: time.Now}
-	s := &serving{listener: listener, clusters: clusters, sessions: syncserver.New(syncserver.Config{
+	s := &serving{listener: listener, clusters: clusters, cache: hub, sessions: syncserver.New(syncserver.Config{
 		Fleet: clusters, Mirror: mirrors, Registry: spokes, Peers: peers, Bundle: ca.BundleDER,
 		Hub: cfg.Replica, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
 	})}
@@ -110,10 +114,16 @@ func (s *serving) drain(ctx context.Context, window time.Duration) {
 	}
 }
 
-// ready is the readiness check: caches are synced before run is called.
-func (s *serving) ready(*http.Request) error {
+// ready is the readiness check: the port is served, and every cache the hub answers
+// from is synced. A right that is missing shows here.
+func (s *serving) ready(req *http.Request) error {
 	if !s.serves.Load() {
 		return errors.New("not serving yet")
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), readyTimeout)
+	defer cancel()
+	if !s.cache.WaitForCacheSync(ctx) {
+		return errors.New("the caches of the hub's cluster are not synced: see the log for what may not be listed")
 	}
 	return nil
 }

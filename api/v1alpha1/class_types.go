@@ -83,11 +83,12 @@ type KubernetesOptions struct {
 
 // ClassLimits bound what the hub asks of a store on behalf of one class.
 type ClassLimits struct {
-	// RequestsPerSecond that the hub sends at most; 20 when absent.
+	// RequestsPerSecond that the hub sends at most; 20 when absent, 1000 for source
+	// kubernetes, which is read from the hub's own cache.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	RequestsPerSecond *int32 `json:"requestsPerSecond,omitempty"`
-	// Burst above that rate; 40 when absent.
+	// Burst above that rate; 40 when absent, 1000 for source kubernetes.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Burst *int32 `json:"burst,omitempty"`

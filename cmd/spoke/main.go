@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -63,7 +64,7 @@ func bind(flags *flag.FlagSet, c *spoke.Config) {
 	flags.StringVar(&c.HubServerName, "hub-server-name", spoke.DefaultServerName, "name in the hub's certificate")
 	flags.StringVar(&c.Cluster, "cluster", "", "name of this cluster's SpokeCluster on the hub")
 	flags.StringVar(&c.JoinTokenFile, "join-token-file", "", "file with a join token, for the first enrolment")
-	flags.StringVar(&c.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the agent's own namespace; $POD_NAMESPACE when not given")
+	flags.StringVar(&c.Namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "dynamic-config-system"), "the agent's own namespace; by default $POD_NAMESPACE")
 	flags.StringVar(&c.MetricsBindAddress, "metrics-bind-address", ":8080", "address of the metrics; 0 for none")
 	flags.StringVar(&c.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.DurationVar(&c.Backoff.AfterSession, "reconnect-after-session", 0, "longest first delay after a session; 15s when 0")

@@ -12,10 +12,16 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"dynamic-config.rs/fleet/e2e/internal/stage"
 	"dynamic-config.rs/fleet/internal/testbin"
@@ -30,24 +36,31 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Stdout, *keep)
 	stop()
-	if err != nil {
+	switch {
+	case errors.Is(err, errInterrupted):
+		fmt.Fprintln(os.Stderr, "\nInterrupted; everything is stopped.")
+		os.Exit(interrupted)
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
 		os.Exit(1)
 	}
 }
+
+// interrupted is a shell's exit code for a program that a SIGINT ended.
+const interrupted = 130
+
+// errInterrupted: somebody ended the demo before its end.
+var errInterrupted = errors.New("interrupted")
 
 func run(ctx context.Context, out io.Writer, keep bool) (err error) {
 	dir, err := os.MkdirTemp("", "dynamic-config-demo-")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err == nil {
-			err = os.RemoveAll(dir)
-			return
-		}
-		fmt.Fprintf(os.Stderr, "\nthe logs are kept in %s\n", dir)
-	}()
+	defer func() { err = cleanUp(dir, err) }()
+	// client-go and gRPC speak to people only when they have something to say.
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
 	kubectl, err := testbin.Path("kubectl")
 	if err != nil {
 		return err
@@ -57,17 +70,41 @@ func run(ctx context.Context, out io.Writer, keep bool) (err error) {
 	began := time.Now()
 	s, err := stage.Start(ctx, stage.Options{Dir: dir, Spokes: []string{"east", "west"}})
 	if err != nil {
-		return err
+		return orInterrupted(ctx, err)
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	n.say("Up after %.0f s. The hub holds no kubeconfig of a spoke, and a spoke no credential of a store.", time.Since(began).Seconds())
 
 	if err := play(ctx, n, s); err != nil {
-		return err
+		return orInterrupted(ctx, err)
 	}
 	if keep {
 		return n.keep(ctx, s)
 	}
 	n.say("Done. Stopping everything.")
 	return nil
+}
+
+// orInterrupted tells what an interrupt broke from what failed by itself.
+func orInterrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+// cleanUp removes the demo's folder. After a failure the logs stay, and nothing else:
+// beside them are keys and the whole of etcd.
+func cleanUp(dir string, failed error) error {
+	if failed == nil || errors.Is(failed, errInterrupted) {
+		return errors.Join(failed, os.RemoveAll(dir))
+	}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) == ".log" {
+			return err
+		}
+		return os.Remove(path)
+	})
+	fmt.Fprintf(os.Stderr, "\nthe logs are kept in %s\n", dir)
+	return errors.Join(failed, err)
 }

@@ -98,7 +98,10 @@ func (n *narrator) keep(ctx context.Context, s *stage.Stage) error {
 	for _, spoke := range s.Spokes {
 		fmt.Fprintf(n.out, "    %s:  --kubeconfig %s\n", spoke.Name, spoke.Kubeconfig)
 	}
+	fmt.Fprintf(n.out, "\n    the hub listens on %s, its metrics are at %s\n", s.Hub.Address, s.Hub.MetricsURL)
+	n.say("For a start:\n\n    %s --kubeconfig %s describe dynamicconfigrenders -A", n.kubectl, s.Spokes[1].Kubeconfig)
 	<-ctx.Done()
+	n.say("Stopping everything.")
 	return nil
 }
 

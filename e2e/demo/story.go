@@ -56,11 +56,14 @@ func arrives(ctx context.Context, n *narrator, s *stage.Stage) error {
 	if err := n.apply(ctx, "hub", s.Hub.Kubeconfig, documentManifest); err != nil {
 		return err
 	}
-	n.say("A tenant in each spoke asks for it:")
-	for _, spoke := range s.Spokes {
-		if err := n.apply(ctx, spoke.Name, spoke.Kubeconfig, renderManifest); err != nil {
-			return err
-		}
+	east, west := s.Spoke("east"), s.Spoke("west")
+	n.say("A tenant in each spoke asks for it, in east:")
+	if err := n.apply(ctx, east.Name, east.Kubeconfig, renderManifest); err != nil {
+		return err
+	}
+	n.say("and the same in west.")
+	if _, err := n.run(ctx, west.Kubeconfig, renderManifest, "apply", "-f", "-"); err != nil {
+		return err
 	}
 	for _, spoke := range s.Spokes {
 		if _, err := n.run(ctx, spoke.Kubeconfig, "", "wait", "-n", "shop", "--for=condition=Ready", "--timeout=60s", "dynamicconfigrender/database"); err != nil {
@@ -75,7 +78,7 @@ func arrives(ctx context.Context, n *narrator, s *stage.Stage) error {
 
 func changes(ctx context.Context, n *narrator, s *stage.Stage) error {
 	n.title("3. The document changes")
-	n.say("Somebody edits it in the hub cluster; nothing is done in the spokes.")
+	n.say("Somebody edits it in the hub cluster (kubectl apply, password: %s); nothing is done in the spokes.", secondPassword)
 	began := time.Now()
 	if _, err := n.run(ctx, s.Hub.Kubeconfig, strings.ReplaceAll(documentManifest, firstPassword, secondPassword), "apply", "-f", "-"); err != nil {
 		return err
@@ -91,14 +94,14 @@ func isRefused(ctx context.Context, n *narrator, s *stage.Stage) error {
 	n.title("4. Policy refuses")
 	west := s.Spoke("west")
 	n.say("Namespace stranger in west asks for the same document. The class does not serve it, and the hub says so:")
-	if err := n.apply(ctx, west.Name, west.Kubeconfig, strangerManifest); err != nil {
+	if _, err := n.run(ctx, west.Kubeconfig, strangerManifest, "apply", "-f", "-"); err != nil {
 		return err
 	}
 	const reason = `jsonpath={.status.conditions[?(@.type=="Ready")].reason}`
 	if err := n.until(ctx, "ClassNotAllowed", west.Kubeconfig, "get", "dynamicconfigrender", "database", "-n", "stranger", "-o", reason); err != nil {
 		return err
 	}
-	if err := n.show(ctx, west.Name, west.Kubeconfig, "get", "dynamicconfigrenders", "-A"); err != nil {
+	if err := n.show(ctx, west.Name, west.Kubeconfig, "get", "dynamicconfigrenders", "-A", "-o", "wide"); err != nil {
 		return err
 	}
 	secrets, err := n.run(ctx, west.Kubeconfig, "", "get", "secrets", "-n", "stranger", "-o", "name")

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"dynamic-config.rs/fleet/internal/identity"
 )
 
 // Credential is what the agent proves itself with, and what it accepts.
@@ -18,6 +20,20 @@ type Credential struct {
 	chain []*x509.Certificate
 	// TrustBundle are the roots that the hub named, current and coming.
 	TrustBundle []*x509.Certificate
+}
+
+// Cluster is the cluster that the certificate names; empty for none.
+func (c *Credential) Cluster() string {
+	leaf := c.chain[0]
+	if len(leaf.URIs) != 1 {
+		return ""
+	}
+	// Its trust domain is the hub's to judge.
+	cluster, err := identity.ClusterOf(leaf, leaf.URIs[0].Host)
+	if err != nil {
+		return ""
+	}
+	return cluster
 }
 
 // NewKey makes a P-256 key.

@@ -35,6 +35,8 @@ type Credentials interface {
 	Load(ctx context.Context) (*credential.Credential, error)
 	// Save keeps a credential.
 	Save(ctx context.Context, c *credential.Credential) error
+	// CanSave fails where Save would, and changes nothing.
+	CanSave(ctx context.Context) error
 }
 
 // Config configures a Client.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -49,16 +50,33 @@ func (r *receiver) Connected(isConnected bool) { r.connected <- isConnected }
 
 // keeper keeps a credential in memory.
 type keeper struct {
-	mu    sync.Mutex
-	kept  *credential.Credential
-	loads error
-	saves int
+	mu     sync.Mutex
+	kept   *credential.Credential
+	loads  error
+	locked error // what CanSave answers
+	saves  int
+	looks  int // calls of Load and of CanSave
 }
 
 func (k *keeper) Load(context.Context) (*credential.Credential, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.looks++
 	return k.kept, k.loads
+}
+
+func (k *keeper) CanSave(context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.looks++
+	return k.locked
+}
+
+// looked is how often the keeper was asked.
+func (k *keeper) looked() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.looks
 }
 
 func (k *keeper) Save(_ context.Context, c *credential.Credential) error {
@@ -180,6 +198,31 @@ func TestRun_AMalformedCredentialIsReplaced(t *testing.T) {
 		c.Credentials = &keeper{loads: fmt.Errorf("secret: %w", credential.ErrMalformed)}
 	})
 	h.Accept(t)
+}
+
+func TestRun_AnotherClustersIdentityIsNotUsed(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	first := start(t, h)
+	h.Accept(t)
+	first.stop()
+	before := first.keeper.looked()
+	start(t, h, func(c *syncclient.Config) { c.Credentials, c.Cluster = first.keeper, "west" })
+	gomega.NewWithT(t).Eventually(func() int { return first.keeper.looked() - before }, "10s").Should(gomega.BeNumerically(">", 3))
+	if n := len(h.Enrolments()); n != 1 || first.keeper.saves != 1 {
+		t.Errorf("%d enrolments and %d saves, want those of the first agent alone", n, first.keeper.saves)
+	}
+}
+
+func TestRun_AJoinTokenIsNotSpentOnWhatCannotBeKept(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	kept := &keeper{locked: errors.New("forbidden")}
+	start(t, h, func(c *syncclient.Config) {
+		c.Credentials = kept
+	})
+	gomega.NewWithT(t).Eventually(kept.looked, "10s").Should(gomega.BeNumerically(">", 3))
+	if n := len(h.Enrolments()); n != 0 {
+		t.Errorf("%d enrolments, want none", n)
+	}
 }
 
 func TestRun_RenewsWithItsCertificateAndANewKey(t *testing.T) {

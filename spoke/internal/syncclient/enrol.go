@@ -87,10 +87,23 @@ func (c *Client) load(ctx context.Context) error {
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("The kept credential cannot be used", "cause", err.Error())
 	}
-	if kept != nil {
-		c.use(kept, kept.RenewAt())
+	if kept == nil {
+		return nil
 	}
+	if of := kept.Cluster(); of != c.config.Cluster {
+		return &foreignIdentityError{of: of, want: c.config.Cluster}
+	}
+	c.use(kept, kept.RenewAt())
 	return nil
+}
+
+// foreignIdentityError says that the kept credential is another cluster's: an agent
+// that went on would speak for that one.
+type foreignIdentityError struct{ of, want string }
+
+func (e *foreignIdentityError) Error() string {
+	return fmt.Sprintf("the secret %s holds the identity of cluster %q and not of %q: correct --cluster, or delete the secret to enrol anew",
+		credential.SecretName, e.of, e.want)
 }
 
 // enrol gets a new certificate for a new key.
@@ -108,6 +121,12 @@ func (c *Client) enrol(ctx context.Context) error {
 	request := &fleetv1.EnrollRequest{Cluster: c.config.Cluster, CsrDer: csr, Agent: c.config.agent()}
 	if err := c.prove(ctx, request); err != nil {
 		return err
+	}
+	if request.GetEvidence() != nil {
+		// Evidence may count once: it is not spent on what could not be kept.
+		if err := c.config.Credentials.CanSave(ctx); err != nil {
+			return err
+		}
 	}
 	conn, err := c.dial(c.current)
 	if err != nil {
