@@ -2,14 +2,19 @@ package feed
 
 import (
 	"context"
+	"errors"
 
 	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
+// ErrBusy says that the documents of a source leave no room for one more request
+// before the context's end.
+var ErrBusy = errors.New("the source is busy with its documents")
+
 // Check asks a source's store whether it answers and accepts the credential, with
 // the reader that its feeds share, at the class's rate. Without feeds it opens a
-// reader for the moment. It answers an *store.Error, or the context's error. A store
-// that cannot be asked is taken to be well once it opens.
+// reader for the moment. It answers an *store.Error, ErrBusy, or the context's error. A
+// store that cannot be asked is taken to be well once it opens.
 func (f *Feeds) Check(ctx context.Context, src Source) error {
 	s := f.borrow(src)
 	defer f.giveBack(s)

@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,26 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/store"
 	"dynamic-config.rs/fleet/hub/internal/store/memory"
 )
+
+// A request that cannot be sent before the context's end is not waited for.
+func TestCheck_SaysWhenTheSourceIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := feed.New(feed.Config{Wake: func(feed.Subscriber) {}})
+		source := feed.Source{
+			ID: "busy", Limits: feed.Limits{RequestsPerSecond: 1, Burst: 1},
+			Open: func() (store.Reader, error) { return memory.New(), nil },
+		}
+		f.Subscribe(feed.Subscriber{Cluster: "c"}, source, "k", time.Minute) // keeps the source
+		if err := f.Check(t.Context(), source); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if err := f.Check(ctx, source); !errors.Is(err, feed.ErrBusy) || ctx.Err() != nil {
+			t.Errorf("error %v", err)
+		}
+	})
+}
 
 func TestCheck_SharesTheReaderOfTheFeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -134,7 +134,7 @@ func (s *source) Admit(ctx context.Context) error {
 			return err
 		}
 		if err := s.limiter.Wait(ctx); err != nil {
-			return err
+			return cmp.Or(ctx.Err(), ErrBusy)
 		}
 		// The store may have asked for quiet while this request waited its turn.
 		if !s.quietUntil().After(time.Now()) {

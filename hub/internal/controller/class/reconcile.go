@@ -70,12 +70,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	ready, err := r.ready(ctx, ref)
-	if err != nil {
+	if err != nil && !errors.Is(err, feed.ErrBusy) {
 		return ctrl.Result{}, err
 	}
-	ready.ObservedGeneration = object.GetGeneration()
-	apimeta.SetStatusCondition(&status.Conditions, ready)
-	status.ObservedGeneration, status.Renders = object.GetGeneration(), &renders
+	if err == nil {
+		ready.ObservedGeneration = object.GetGeneration()
+		apimeta.SetStatusCondition(&status.Conditions, ready)
+		status.ObservedGeneration = object.GetGeneration()
+	}
+	status.Renders, err = &renders, nil
 	if !equality.Semantic.DeepEqual(before, status) {
 		err = r.Status.Update(ctx, object)
 	}
@@ -92,8 +95,8 @@ func (r *Reconciler) blank() (client.Object, *v1alpha1.ClassStatus) {
 	return o, &o.Status
 }
 
-// ready is the Ready condition. An error is one of the hub's cluster, to be tried
-// again.
+// ready is the Ready condition; feed.ErrBusy when the store has no room for the
+// question. Another error is one of the hub's cluster, to be tried again.
 func (r *Reconciler) ready(ctx context.Context, ref classes.Ref) (metav1.Condition, error) {
 	class, err := r.Classes.Find(ctx, ref)
 	if err != nil {
@@ -129,6 +132,9 @@ func (r *Reconciler) check(ctx context.Context, ref classes.Ref, source feed.Sou
 		return last.err
 	}
 	err := r.ask(ctx, source)
+	if errors.Is(err, feed.ErrBusy) {
+		return err // and look again when there is a reason to
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last == nil {

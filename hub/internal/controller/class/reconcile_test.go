@@ -2,6 +2,7 @@ package class_test
 
 import (
 	"context"
+	"fmt"
 	"log"
 	"sync"
 	"sync/atomic"
@@ -141,6 +142,40 @@ func TestReady_AnInvalidPatternIsTheClassOwners(t *testing.T) {
 	c.Spec.Keys = []string{"a/*"}
 	g.Expect(hub.Update(t.Context(), c)).To(gomega.Succeed())
 	becomes(t, c, &c.Status, v1alpha1.ReasonClassReady)
+}
+
+// busy is a store that has no room for a check.
+type busy struct{}
+
+func (busy) Check(context.Context, feed.Source) error { return fmt.Errorf("check: %w", feed.ErrBusy) }
+
+// A store that is busy with documents is not asked; the counts are written all the
+// same, and what was known stays.
+func TestReady_StaysWhileTheStoreIsBusy(t *testing.T) {
+	g := gomega.NewWithT(t)
+	g.Expect(hub.Create(t.Context(), credential("busy", "good"))).To(gomega.Succeed())
+	c := consulClass("busy", "busy")
+	g.Expect(hub.Create(t.Context(), c)).To(gomega.Succeed())
+	becomes(t, c, &c.Status, v1alpha1.ReasonClassReady)
+	ready := c.Status.DeepCopy().Conditions
+	g.Eventually(func() error {
+		if err := hub.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+			return err
+		}
+		c.Status.Renders = nil
+		return hub.Status().Update(t.Context(), c)
+	}).WithTimeout(patience).Should(gomega.Succeed())
+
+	r := &class.Reconciler{
+		Kind: v1alpha1.ClassKindCluster, Hub: hub.Client, Status: hub.Status(), Feeds: busy{},
+		Classes: &classes.Resolver{Objects: hub.Client, Secrets: classes.NewSecrets(hub.Client, hub.Client), Open: open},
+	}
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(c)})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(result.RequeueAfter).To(gomega.BeNumerically(">", 0))
+	g.Expect(hub.Get(t.Context(), client.ObjectKeyFromObject(c), c)).To(gomega.Succeed())
+	g.Expect(c.Status.Renders).NotTo(gomega.BeNil())
+	g.Expect(c.Status.Conditions).To(gomega.Equal(ready))
 }
 
 func TestRenders_AreSummedUpOverTheClusters(t *testing.T) {
