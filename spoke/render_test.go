@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,11 +120,24 @@ func TestRun_ASuspendedRenderIsLeftAlone(t *testing.T) {
 	f.settled(r, 1)
 	f.update(r, func(r *v1alpha1.DynamicConfigRender) { r.Spec.Suspend = true })
 	f.Eventually(func() bool { return f.store.Spec(f.namespace, "pg").GetSuspend() }).Should(gomega.BeTrue())
+	held := f.status(r, v1alpha1.ConditionFetched, v1alpha1.ReasonSuspended)
+	if ready := apimeta.FindStatusCondition(held.Status.Conditions, v1alpha1.ConditionReady); ready.Reason != v1alpha1.ReasonRendered || held.Status.ObservedGeneration != held.Generation {
+		t.Errorf("a suspended Render says %+v of generation %d, is at %d", ready, held.Status.ObservedGeneration, held.Generation)
+	}
 	f.store.Set("doc", "a", "2")
 	f.must(cluster.Client.Delete(t.Context(), f.secret("target")))
 	f.update(r, func(r *v1alpha1.DynamicConfigRender) { r.Spec.Suspend = false })
 	f.holds("target", "a", "2")
 	f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRendered)
+	f.status(r, v1alpha1.ConditionFetched, v1alpha1.ReasonFetched)
+}
+
+func TestRun_ARenderSuspendedBeforeItsFirstAnswerSaysSo(t *testing.T) {
+	f := newFixture(t)
+	f.store.Set("doc", "a", "1")
+	r := f.render("pg", func(r *v1alpha1.DynamicConfigRender) { r.Spec.Suspend = true })
+	f.status(r, v1alpha1.ConditionFetched, v1alpha1.ReasonSuspended)
+	f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonPending)
 }
 
 func TestRun_ASpecAppliedByAGitOpsToolStaysWhatWasApplied(t *testing.T) {

@@ -31,6 +31,20 @@ const (
 // ErrNotFound says that the hub has no such class.
 var ErrNotFound = errors.New("class not found")
 
+// MissingError says that a Secret, or a key in it, does not exist. Its text is for
+// tenants and does not name it.
+type MissingError struct{ Namespace, Name, Key string }
+
+// Error does not say where the hub keeps its credentials.
+func (*MissingError) Error() string {
+	return "the class names a Secret, or a key in it, that does not exist on the hub"
+}
+
+// ForOwner is the same for the class's owner, who named it.
+func (e *MissingError) ForOwner() string {
+	return fmt.Sprintf("secret %s/%s, or its key %s, does not exist", e.Namespace, e.Name, e.Key)
+}
+
 // Credential is what a class opens its store with.
 type Credential struct {
 	// Token is empty where the class names no credential.
@@ -124,7 +138,7 @@ func (r *Resolver) read(ctx context.Context, s *secretKey, missing string) ([]by
 		return nil, fmt.Errorf("read secret %s/%s: %w", s.namespace, s.name, err)
 	}
 	if len(data[s.key]) == 0 {
-		return nil, &store.Error{Reason: missing, Op: "open", Err: errors.New("the class names a Secret, or a key in it, that does not exist on the hub")}
+		return nil, &store.Error{Reason: missing, Op: "open", Err: &MissingError{Namespace: s.namespace, Name: s.name, Key: s.key}}
 	}
 	return data[s.key], nil
 }

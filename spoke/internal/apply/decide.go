@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/spoke/internal/credential"
 )
 
 // action is what to do with a target.
@@ -46,6 +47,9 @@ type plan struct {
 
 // decide says what to do, or refuses with an *Error.
 func decide(s situation) (plan, error) {
+	if s.render.Spec.Target.Secret == credential.SecretName {
+		return plan{}, s.refuse(v1alpha1.ReasonTargetInvalid, "bears the name that the agent keeps its own identity under")
+	}
 	if s.target == nil {
 		return plan{action: actCreate}, nil
 	}

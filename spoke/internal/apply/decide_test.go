@@ -95,6 +95,12 @@ func TestDecide(t *testing.T) {
 		wantReason string
 		wantInText string
 	}{
+		"the agent's own identity is no target, also to adopt": {
+			s: situation{render: renderOf(func(r *v1alpha1.DynamicConfigRender) {
+				r.Spec.Target.Secret, r.Spec.Target.ConfigMap, r.Spec.Target.Adopt = "dynamic-config-spoke-identity", "", true
+			})},
+			wantReason: v1alpha1.ReasonTargetInvalid, wantInText: "own identity",
+		},
 		"nothing there is created": {s: situation{render: ours}, want: plan{action: actCreate}},
 		"the same content unharmed is left alone": {
 			s: situation{render: ours, target: targetOf(ours)}, want: plan{action: actNothing},

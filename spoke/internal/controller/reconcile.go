@@ -44,13 +44,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // returns nil when there is nothing to say.
 func (r *Reconciler) handle(ctx context.Context, render *v1alpha1.DynamicConfigRender, known *entry) *verdict {
 	a := r.entries.take(client.ObjectKeyFromObject(render))
+	if render.Spec.Suspend {
+		if a != nil {
+			a.result(fleetv1.DeliveryResult_CODE_SUPERSEDED, "", "")
+		}
+		return suspended(render)
+	}
 	switch {
 	case a == nil:
 		if apimeta.FindStatusCondition(render.Status.Conditions, v1alpha1.ConditionReady) == nil && known.verdict == nil {
 			return pending(render)
 		}
 		return nil
-	case a.ref.GetUid() != string(render.UID), a.generation != render.Generation, render.Spec.Suspend:
+	case a.ref.GetUid() != string(render.UID), a.generation != render.Generation:
 		a.result(fleetv1.DeliveryResult_CODE_SUPERSEDED, "", "")
 		return nil
 	case a.deliver != nil:

@@ -63,6 +63,22 @@ func pending(render *v1alpha1.DynamicConfigRender) *verdict {
 	}
 }
 
+// suspended is the verdict on a Render that is not to be looked at: Ready stays what it
+// was, and Fetched says why it does not move. It is nil when the status says so already.
+func suspended(render *v1alpha1.DynamicConfigRender) *verdict {
+	fetched := apimeta.FindStatusCondition(render.Status.Conditions, v1alpha1.ConditionFetched)
+	if fetched != nil && fetched.Reason == v1alpha1.ReasonSuspended && fetched.ObservedGeneration == render.Generation {
+		return nil
+	}
+	v := pending(render)
+	v.first = false
+	if ready := apimeta.FindStatusCondition(render.Status.Conditions, v1alpha1.ConditionReady); ready != nil && ready.Reason != v1alpha1.ReasonPending {
+		v.ready = state{ready.Status, ready.Reason, ready.Message}
+	}
+	v.fetched = &state{metav1.ConditionUnknown, v1alpha1.ReasonSuspended, "spec.suspend is set: nothing is fetched or written."}
+	return v
+}
+
 // rendered is the verdict on a target that holds the current document.
 func rendered(a *answer, handledSync string, newContent bool) *verdict {
 	fetched, applied := stateFetched, stateApplied
@@ -98,7 +114,8 @@ func refused(a *answer) *verdict {
 	case a.refusal.GetCauseCondition() == v1alpha1.ConditionFetched:
 		v.fetched = cause
 	case a.refusal.GetCauseCondition() == v1alpha1.ConditionApplied:
-		v.applied = cause
+		fetched := stateFetched // what cannot be rendered was fetched
+		v.fetched, v.applied = &fetched, cause
 	}
 	return v
 }

@@ -112,7 +112,11 @@ func (r *Reconciler) ready(ctx context.Context, ref classes.Ref) (metav1.Conditi
 		err = r.check(ctx, ref, source)
 	}
 	if unusable, ok := errors.AsType[*store.Error](err); ok {
-		return notReady(unusable.Reason, unusable.Error()), nil
+		message := unusable.Error()
+		if missing, ok := errors.AsType[*classes.MissingError](err); ok {
+			message = missing.ForOwner()
+		}
+		return notReady(unusable.Reason, message), nil
 	}
 	if err != nil {
 		return metav1.Condition{}, err

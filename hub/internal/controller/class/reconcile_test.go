@@ -117,6 +117,7 @@ func TestReady_FollowsTheCredentialAtOnce(t *testing.T) {
 	c := consulClass("credential", "credential")
 	g.Expect(hub.Create(t.Context(), c)).To(gomega.Succeed())
 	becomes(t, c, &c.Status, v1alpha1.ReasonCredentialNotFound)
+	g.Expect(c.Status.Conditions[0].Message).To(gomega.ContainSubstring("secret default/credential"), "its owner is not told which")
 
 	secret := credential("credential", "bad")
 	g.Expect(hub.Create(t.Context(), secret)).To(gomega.Succeed())
