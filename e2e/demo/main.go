@@ -99,12 +99,20 @@ func cleanUp(dir string, failed error) error {
 	if failed == nil || errors.Is(failed, errInterrupted) {
 		return errors.Join(failed, os.RemoveAll(dir))
 	}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	fmt.Fprintf(os.Stderr, "\nthe logs are kept in %s\n", dir)
+	return errors.Join(failed, keepLogs(dir))
+}
+
+func keepLogs(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) == ".log" {
 			return err
 		}
-		return os.Remove(path)
+		return root.Remove(path)
 	})
-	fmt.Fprintf(os.Stderr, "\nthe logs are kept in %s\n", dir)
-	return errors.Join(failed, err)
 }
