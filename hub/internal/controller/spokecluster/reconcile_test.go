@@ -231,7 +231,7 @@ func TestReconciler_ASessionThatOpensMeanwhileIsEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &arrival{fleet: fleet.New(fleet.Config{})}
-			r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: a.fleet, Mirrors: a, Feeds: a}
+			r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: a.fleet, Mirrors: a, Feeds: a, Registry: newRegistry()}
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: cluster}}); err != nil {
 				t.Fatal(err)
 			}
