@@ -60,7 +60,7 @@ func (b *batching) request(ctx context.Context, answered chan struct{}) {
 		return
 	}
 	defer gate.Leave()
-	time.Sleep(b.takes)
+	<-time.After(b.takes) // by the clock of the bubble
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.requests++

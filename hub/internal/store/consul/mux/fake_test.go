@@ -341,6 +341,6 @@ func (r *rig) counts() (lists int, batches []int) {
 
 // pass lets time pass in the bubble.
 func pass(d time.Duration) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 }
