@@ -49,11 +49,11 @@ func TestMux_EveryChangeIsSeenByFewRequests(t *testing.T) {
 		start  int // requests until all are watched
 		change int // requests of one change
 	}{
-		"few keys have a query each":  {numbered(16), 16, 60, 3},
-		"one more than has room":      {numbered(17), 16, 80, 4},
-		"as many as an agent's limit": {numbered(200), 16, 100, 5},
-		"a large group is narrowed":   {teams(manyKeys), 16, 500, 20},
-		"as many as there may be need no more":   {numbered(manyKeys), 16, 500, 20},
+		"few keys have a query each":           {numbered(16), 16, 60, 3},
+		"one more than has room":               {numbered(17), 16, 80, 4},
+		"as many as an agent's limit":          {numbered(200), 16, 100, 5},
+		"a large group is narrowed":            {teams(manyKeys), 16, 500, 20},
+		"as many as there may be need no more": {numbered(manyKeys), 16, 500, 20},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
