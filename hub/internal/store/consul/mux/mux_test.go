@@ -38,7 +38,6 @@ func teams(n int) []policy.Key {
 // bubble runs a case with time of its own.
 func bubble(t *testing.T, test func(*testing.T, *rig)) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { test(t, startRig(t)) })
 }
 
@@ -137,7 +136,6 @@ func (r *rig) upset(u upset, keys []policy.Key) {
 // TestMux_NothingIsMissed does to a store what stores go through, in any order, and
 // wants every follower to know the truth soon after.
 func TestMux_NothingIsMissed(t *testing.T) {
-	t.Parallel()
 	cases := map[string]struct {
 		whats []string
 		soon  time.Duration
@@ -148,7 +146,6 @@ func TestMux_NothingIsMissed(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
 				latency := time.Duration(rapid.IntRange(0, 50).Draw(rt, "latency")) * time.Millisecond
 				keys := rapid.SampledFrom([][]policy.Key{numbered(3), numbered(16), numbered(17), numbered(150), teams(40), teams(400)}).Draw(rt, "keys")
@@ -251,7 +248,6 @@ func TestMux_AWatchFromAnOlderVersionEndsAtOnce(t *testing.T) {
 }
 
 func TestAdvance_AnIndexThatGoesBackMakesAllKnowledgeOld(t *testing.T) {
-	t.Parallel()
 	m := New(nil, open{})
 	e := &entry{asOf: 900}
 	m.entries["a"], m.index = e, 900
@@ -449,7 +445,6 @@ func TestMux_NothingIsLeftOfWhatNobodyAsksFor(t *testing.T) {
 }
 
 func TestNote_AnOvertakenReadingIsOld(t *testing.T) {
-	t.Parallel()
 	at := func(version string, index uint64) Reading {
 		return Reading{Doc: &store.Document{Version: version}, Index: index}
 	}
@@ -465,7 +460,6 @@ func TestNote_AnOvertakenReadingIsOld(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			m := New(nil, open{})
 			m.clock = 9
 			e := &entry{known: true, version: "20", asOf: 30, updated: 5}

@@ -16,7 +16,6 @@ import (
 )
 
 func TestSplit(t *testing.T) {
-	t.Parallel()
 	cases := map[string]struct {
 		keys []policy.Key
 		most int
@@ -63,7 +62,6 @@ func TestSplit(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			got := map[string][]policy.Key{}
 			for _, s := range split(tc.keys, tc.most) {
 				got[s.prefix] = s.keys
@@ -76,7 +74,6 @@ func TestSplit(t *testing.T) {
 }
 
 func TestSplit_Properties(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		letters := rapid.StringOfN(rapid.RuneFrom([]rune("ab/é数")), 1, 8, -1)
 		set := rapid.MapOfN(letters, rapid.Bool(), 0, 200).Draw(t, "keys")
@@ -117,7 +114,6 @@ func TestSplit_Properties(t *testing.T) {
 }
 
 func TestCalm(t *testing.T) {
-	t.Parallel()
 	cases := map[string]struct {
 		vain int
 		want time.Duration
@@ -130,7 +126,6 @@ func TestCalm(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			if got := calm(tc.vain); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
