@@ -122,7 +122,7 @@ type isEnrollRequest_Evidence interface {
 }
 
 type EnrollRequest_JoinToken struct {
-	// One use, at most an hour old, bound to the cluster's name.
+	// One use, until the end its maker set, bound to the cluster's name.
 	JoinToken *JoinToken `protobuf:"bytes,4,opt,name=join_token,json=joinToken,proto3,oneof"`
 }
 
