@@ -44,11 +44,9 @@ func tomlJudge(text string) (any, error) {
 
 // mixedArrays finds what tomlJudge cannot read: of an array that has tables and
 // other items it keeps the tables, and it flattens arrays of arrays of tables.
-func mixedArrays(text string) string {
-	if data, _ := jsonJudge(text); mixed(data, false) {
-		return "the judge loses items of mixed and nested arrays"
-	}
-	return ""
+func mixedArrays(text string) bool {
+	data, _ := jsonJudge(text)
+	return mixed(data, false)
 }
 
 func mixed(data any, inArray bool) bool {
@@ -75,11 +73,8 @@ func mixed(data any, inArray bool) bool {
 }
 
 // astral finds what propertiesJudge cannot read: it does not join surrogates.
-func astral(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool { return r > 0xFFFF }) {
-		return "the judge does not join surrogate pairs"
-	}
-	return ""
+func astral(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r > 0xFFFF })
 }
 
 func yaml12Judge(text string) (any, error) {

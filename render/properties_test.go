@@ -42,7 +42,7 @@ func TestRender_FilesAreWhatOtherReadersRead(t *testing.T) {
 		format string
 		held   holds
 		read   reader
-		unfit  func(text string) string
+		unfit  func(text string) bool // what the judge itself cannot read
 	}{
 		"a YAML 1.2 reader":    {"yaml", holdsLong, yaml12Judge, nil},
 		"a YAML 1.1 reader":    {"yaml", holdsLong, yaml11Judge, nil},
@@ -53,10 +53,7 @@ func TestRender_FilesAreWhatOtherReadersRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				text := c.held.document().Draw(t, "document")
-				if c.unfit != nil && c.unfit(text) != "" {
-					t.Skip(c.unfit(text))
-				}
+				text := c.held.document().Filter(func(text string) bool { return c.unfit == nil || !c.unfit(text) }).Draw(t, "document")
 				written := convert(t, text, "json", c.format)
 				got, err := c.read(written)
 				if err != nil {

@@ -63,7 +63,9 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		"a deleted document is absent":                    deleted,
 		"an awkward key reads its own document":           awkward,
 		"a fetch of an ended context ends with its error": endedFetch,
-		"a poll answers what is held until it moves":      polls,
+	}
+	polled := map[string]func(*testing.T, Harness, store.Poller){
+		"a poll answers what is held until it moves": polls,
 	}
 	watched := map[string]func(*testing.T, Harness, store.Watcher){
 		"a watch sees a change":                           watchChange,
@@ -87,14 +89,33 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	for name, test := range cases {
 		run(name, test)
 	}
-	for name, test := range watched {
+	runFor(t, run, newHarness, polled)
+	runFor(t, run, newHarness, watched)
+}
+
+// runFor runs the cases of what only some stores can. A store says so with an
+// assertion of the interface beside its type, so none loses its cases unseen.
+func runFor[Can any](
+	t *testing.T, run func(string, func(*testing.T, Harness)), newHarness func(*testing.T) Harness,
+	cases map[string]func(*testing.T, Harness, Can),
+) {
+	t.Helper()
+	probe := newHarness(t)
+	_, can := probe.Reader.(Can)
+	if err := probe.Reader.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if !can {
+		return
+	}
+	for name, test := range cases {
 		run(name, func(t *testing.T, h Harness) {
 			t.Helper()
-			w, ok := h.Reader.(store.Watcher)
+			reader, ok := h.Reader.(Can)
 			if !ok {
-				t.Skip("the store cannot be watched")
+				t.Fatalf("%T cannot do what the reader before it could", h.Reader)
 			}
-			test(t, h, w)
+			test(t, h, reader)
 		})
 	}
 }
@@ -182,12 +203,8 @@ func endedFetch(t *testing.T, h Harness) {
 	}
 }
 
-func polls(t *testing.T, h Harness) {
+func polls(t *testing.T, h Harness, poller store.Poller) {
 	t.Helper()
-	poller, ok := h.Reader.(store.Poller)
-	if !ok {
-		t.Skip("the store is not polled")
-	}
 	key := h.Key("polled")
 	h.Put(t, key, "one")
 	first := h.eventually(t, key, "one")
