@@ -49,11 +49,37 @@ type LocalSecretReference struct {
 	Key string `json:"key,omitempty"`
 }
 
+// CertificateReference names a Secret of type kubernetes.io/tls in the hub cluster:
+// the certificate, leaf first, under tls.crt and its key under tls.key, both PEM.
+type CertificateReference struct {
+	// Name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Namespace of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+}
+
+// LocalCertificateReference names a Secret of type kubernetes.io/tls in the class's
+// own namespace, with tls.crt and tls.key.
+type LocalCertificateReference struct {
+	// Name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
 // ClassTLS is how a cluster class checks its store's certificate.
 type ClassTLS struct {
 	// CASecret holds the CA in PEM; the system's roots when absent.
 	// +optional
 	CASecret *SecretReference `json:"caSecret,omitempty"`
+	// ClientCertSecret holds the certificate that the hub shows the store; none when
+	// absent.
+	// +optional
+	ClientCertSecret *CertificateReference `json:"clientCertSecret,omitempty"`
 	// ServerName is the name in the store's certificate where it differs from the
 	// endpoint's.
 	// +optional
@@ -66,6 +92,10 @@ type LocalClassTLS struct {
 	// CASecret holds the CA in PEM; the system's roots when absent.
 	// +optional
 	CASecret *LocalSecretReference `json:"caSecret,omitempty"`
+	// ClientCertSecret holds the certificate that the hub shows the store; none when
+	// absent.
+	// +optional
+	ClientCertSecret *LocalCertificateReference `json:"clientCertSecret,omitempty"`
 	// ServerName is the name in the store's certificate where it differs from the
 	// endpoint's.
 	// +optional

@@ -13,6 +13,12 @@ const (
 	ConditionStale = "Stale"
 	// ConditionConnected says whether a SpokeCluster's agent holds a session.
 	ConditionConnected = "Connected"
+	// ConditionKeysPinned says whether the keys that a SpokeCluster's agent reports
+	// are all pinned. Absent while there are none.
+	ConditionKeysPinned = "KeysPinned"
+	// ConditionContested is True while two agents take each other's session of one
+	// SpokeCluster away. Absent otherwise.
+	ConditionContested = "Contested"
 )
 
 // Reasons of a Render's Ready condition. There are no others.
@@ -138,6 +144,17 @@ const (
 	// ReasonNotAccepted: a platform administrator has not accepted the cluster
 	// yet: spec.accepted.
 	ReasonNotAccepted = "NotAccepted"
+	// ReasonKeysPinned (KeysPinned True): the cluster signs with keys that are pinned.
+	// Nobody's problem.
+	ReasonKeysPinned = "KeysPinned"
+	// ReasonKeysUnknown (KeysPinned False): the cluster publishes a key that is not
+	// pinned; once it signs with that key alone, the agent cannot enrol. The platform
+	// team's: compare, then add it to spec.keys, or set spec.keyUpdates to Accept.
+	ReasonKeysUnknown = "KeysUnknown"
+	// ReasonAgentsAlternate (Contested True): two agents with the cluster's identity
+	// take the session from each other. The workload cluster's administrator's: end
+	// one of them; if it is not yours, revoke the cluster.
+	ReasonAgentsAlternate = "AgentsAlternate"
 	// ReasonClassReady (class Ready True): credential found, store answers.
 	ReasonClassReady = "ClassReady"
 	// ReasonClassInvalid (class Ready False): the class cannot be used as

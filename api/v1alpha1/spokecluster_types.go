@@ -14,6 +14,53 @@ type JoinToken struct {
 	ExpiresAt metav1.Time `json:"expiresAt"`
 }
 
+// ClusterKeys are what the tokens of a workload cluster's ServiceAccounts are
+// verified against.
+type ClusterKeys struct {
+	// Issuer that the tokens must name, as the API server's --service-account-issuer
+	// says.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Issuer string `json:"issuer"`
+	// JWKS is the JSON Web Key Set that the API server publishes at /openid/v1/jwks.
+	// It holds public keys only.
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=65536
+	JWKS string `json:"jwks"`
+}
+
+// ServiceAccountReference names a ServiceAccount of a workload cluster.
+type ServiceAccountReference struct {
+	// Namespace of the ServiceAccount.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// Name of the ServiceAccount.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// KeyUpdates says what becomes of keys that a cluster adds to those it signs its
+// ServiceAccounts' tokens with.
+// +kubebuilder:validation:Enum=Accept;Flag
+type KeyUpdates string
+
+const (
+	// KeyUpdatesAccept pins keys that an agent reports in a session it has proven
+	// itself in.
+	KeyUpdatesAccept KeyUpdates = "Accept"
+	// KeyUpdatesFlag raises the condition KeysPinned (False) and pins nothing.
+	KeyUpdatesFlag KeyUpdates = "Flag"
+)
+
+// DefaultSpokeNamespace and DefaultSpokeServiceAccount name the agent's
+// ServiceAccount where a SpokeCluster states none.
+const (
+	DefaultSpokeNamespace      = "dynamic-config"
+	DefaultSpokeServiceAccount = "dynamic-config-spoke"
+)
+
 // SpokeClusterSpec is what the platform team says of a workload cluster.
 type SpokeClusterSpec struct {
 	// Accepted lets the cluster enrol and hold sessions.
@@ -23,7 +70,20 @@ type SpokeClusterSpec struct {
 	// keep what they have.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// JoinToken enrols the cluster at its first contact.
+	// Keys of the cluster, as its administrator read them. When absent, those in
+	// status count, pinned at the first contact with a join token.
+	// +optional
+	Keys *ClusterKeys `json:"keys,omitempty"`
+	// ServiceAccount of the agent; dynamic-config-spoke in namespace dynamic-config
+	// when absent.
+	// +optional
+	ServiceAccount *ServiceAccountReference `json:"serviceAccount,omitempty"`
+	// KeyUpdates says whether keys that the cluster adds are pinned (Accept) or only
+	// reported (Flag); Flag when absent.
+	// +optional
+	KeyUpdates KeyUpdates `json:"keyUpdates,omitempty"`
+	// JoinToken lets a cluster whose keys are not pinned yet enrol once and pins
+	// them.
 	// +optional
 	JoinToken *JoinToken `json:"joinToken,omitempty"`
 }
@@ -78,6 +138,11 @@ type SpokeClusterStatus struct {
 	// Session is the current or last session.
 	// +optional
 	Session *SpokeSession `json:"session,omitempty"`
+	// Keys are those that were pinned at the first contact, and those that the
+	// cluster added since where spec.keyUpdates is Accept. They count in addition to
+	// spec.keys of the same issuer, and alone where spec.keys is absent.
+	// +optional
+	Keys *ClusterKeys `json:"keys,omitempty"`
 	// RedeemedJoinToken is the hash of the join token that was used; it is not
 	// accepted again.
 	// +optional

@@ -29,8 +29,7 @@ type EnrollRequest struct {
 	// PKCS #10. Only its key is used; its subject and names are ignored.
 	CsrDer []byte `protobuf:"bytes,2,opt,name=csr_der,json=csrDer,proto3" json:"csr_der,omitempty"`
 	Agent  *Agent `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
-	// With none of them the client certificate of the connection is the evidence,
-	// while it holds: a renewal.
+	// A renewal is the same act with a new key. A client certificate is no evidence.
 	//
 	// Types that are valid to be assigned to Evidence:
 	//
@@ -122,14 +121,15 @@ type isEnrollRequest_Evidence interface {
 }
 
 type EnrollRequest_JoinToken struct {
-	// One use, until the end its maker set, bound to the cluster's name.
+	// The first contact of a cluster whose keys the hub does not know. One use,
+	// until the end its maker set, bound to the cluster's name.
 	JoinToken *JoinToken `protobuf:"bytes,4,opt,name=join_token,json=joinToken,proto3,oneof"`
 }
 
 type EnrollRequest_ServiceAccountToken struct {
 	// A token of the agent's own ServiceAccount, bound to the key of the CSR by
-	// its audience. Reserved for keyless enrolment: a hub that does not know it
-	// answers Unimplemented.
+	// its audience: dynamic-config:<trust domain>:<cluster>:<base64url, unpadded,
+	// of the SHA-256 of the key's SubjectPublicKeyInfo>.
 	ServiceAccountToken string `protobuf:"bytes,5,opt,name=service_account_token,json=serviceAccountToken,proto3,oneof"`
 }
 
@@ -138,8 +138,12 @@ func (*EnrollRequest_JoinToken) isEnrollRequest_Evidence() {}
 func (*EnrollRequest_ServiceAccountToken) isEnrollRequest_Evidence() {}
 
 type JoinToken struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Token string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// A token as in EnrollRequest.service_account_token. It is verified against keys.
+	ServiceAccountToken string `protobuf:"bytes,2,opt,name=service_account_token,json=serviceAccountToken,proto3" json:"service_account_token,omitempty"`
+	// The cluster's keys; pinned when both tokens hold.
+	Keys          *ClusterKeys `protobuf:"bytes,3,opt,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -181,6 +185,76 @@ func (x *JoinToken) GetToken() string {
 	return ""
 }
 
+func (x *JoinToken) GetServiceAccountToken() string {
+	if x != nil {
+		return x.ServiceAccountToken
+	}
+	return ""
+}
+
+func (x *JoinToken) GetKeys() *ClusterKeys {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// ClusterKeys are what a cluster signs the tokens of its ServiceAccounts with, as
+// its API server publishes them.
+type ClusterKeys struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The issuer in /.well-known/openid-configuration.
+	Issuer string `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// The answer of /openid/v1/jwks: public keys only.
+	Jwks          []byte `protobuf:"bytes,2,opt,name=jwks,proto3" json:"jwks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterKeys) Reset() {
+	*x = ClusterKeys{}
+	mi := &file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterKeys) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterKeys) ProtoMessage() {}
+
+func (x *ClusterKeys) ProtoReflect() protoreflect.Message {
+	mi := &file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterKeys.ProtoReflect.Descriptor instead.
+func (*ClusterKeys) Descriptor() ([]byte, []int) {
+	return file_dynamicconfig_fleet_v1_enrollment_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ClusterKeys) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *ClusterKeys) GetJwks() []byte {
+	if x != nil {
+		return x.Jwks
+	}
+	return nil
+}
+
 type EnrollResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The certificate, leaf first. Its single URI SAN is the cluster's identity.
@@ -197,7 +271,7 @@ type EnrollResponse struct {
 
 func (x *EnrollResponse) Reset() {
 	*x = EnrollResponse{}
-	mi := &file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes[2]
+	mi := &file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -209,7 +283,7 @@ func (x *EnrollResponse) String() string {
 func (*EnrollResponse) ProtoMessage() {}
 
 func (x *EnrollResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes[2]
+	mi := &file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -222,7 +296,7 @@ func (x *EnrollResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrollResponse.ProtoReflect.Descriptor instead.
 func (*EnrollResponse) Descriptor() ([]byte, []int) {
-	return file_dynamicconfig_fleet_v1_enrollment_proto_rawDescGZIP(), []int{2}
+	return file_dynamicconfig_fleet_v1_enrollment_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *EnrollResponse) GetChainDer() [][]byte {
@@ -265,7 +339,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes[3]
+	mi := &file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -277,7 +351,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes[3]
+	mi := &file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -290,7 +364,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_dynamicconfig_fleet_v1_enrollment_proto_rawDescGZIP(), []int{3}
+	return file_dynamicconfig_fleet_v1_enrollment_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Agent) GetVersion() string {
@@ -320,9 +394,14 @@ const file_dynamicconfig_fleet_v1_enrollment_proto_rawDesc = "" +
 	"join_token\x18\x04 \x01(\v2!.dynamicconfig.fleet.v1.JoinTokenH\x00R\tjoinToken\x124\n" +
 	"\x15service_account_token\x18\x05 \x01(\tH\x00R\x13serviceAccountTokenB\n" +
 	"\n" +
-	"\bevidence\"!\n" +
+	"\bevidence\"\x8e\x01\n" +
 	"\tJoinToken\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"\xd1\x01\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x122\n" +
+	"\x15service_account_token\x18\x02 \x01(\tR\x13serviceAccountToken\x127\n" +
+	"\x04keys\x18\x03 \x01(\v2#.dynamicconfig.fleet.v1.ClusterKeysR\x04keys\"9\n" +
+	"\vClusterKeys\x12\x16\n" +
+	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x12\n" +
+	"\x04jwks\x18\x02 \x01(\fR\x04jwks\"\xd1\x01\n" +
 	"\x0eEnrollResponse\x12\x1b\n" +
 	"\tchain_der\x18\x01 \x03(\fR\bchainDer\x12(\n" +
 	"\x10trust_bundle_der\x18\x02 \x03(\fR\x0etrustBundleDer\x12;\n" +
@@ -348,26 +427,28 @@ func file_dynamicconfig_fleet_v1_enrollment_proto_rawDescGZIP() []byte {
 	return file_dynamicconfig_fleet_v1_enrollment_proto_rawDescData
 }
 
-var file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_dynamicconfig_fleet_v1_enrollment_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_dynamicconfig_fleet_v1_enrollment_proto_goTypes = []any{
 	(*EnrollRequest)(nil),         // 0: dynamicconfig.fleet.v1.EnrollRequest
 	(*JoinToken)(nil),             // 1: dynamicconfig.fleet.v1.JoinToken
-	(*EnrollResponse)(nil),        // 2: dynamicconfig.fleet.v1.EnrollResponse
-	(*Agent)(nil),                 // 3: dynamicconfig.fleet.v1.Agent
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*ClusterKeys)(nil),           // 2: dynamicconfig.fleet.v1.ClusterKeys
+	(*EnrollResponse)(nil),        // 3: dynamicconfig.fleet.v1.EnrollResponse
+	(*Agent)(nil),                 // 4: dynamicconfig.fleet.v1.Agent
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_dynamicconfig_fleet_v1_enrollment_proto_depIdxs = []int32{
-	3, // 0: dynamicconfig.fleet.v1.EnrollRequest.agent:type_name -> dynamicconfig.fleet.v1.Agent
+	4, // 0: dynamicconfig.fleet.v1.EnrollRequest.agent:type_name -> dynamicconfig.fleet.v1.Agent
 	1, // 1: dynamicconfig.fleet.v1.EnrollRequest.join_token:type_name -> dynamicconfig.fleet.v1.JoinToken
-	4, // 2: dynamicconfig.fleet.v1.EnrollResponse.renew_after:type_name -> google.protobuf.Timestamp
-	4, // 3: dynamicconfig.fleet.v1.EnrollResponse.server_time:type_name -> google.protobuf.Timestamp
-	0, // 4: dynamicconfig.fleet.v1.EnrollmentService.Enroll:input_type -> dynamicconfig.fleet.v1.EnrollRequest
-	2, // 5: dynamicconfig.fleet.v1.EnrollmentService.Enroll:output_type -> dynamicconfig.fleet.v1.EnrollResponse
-	5, // [5:6] is the sub-list for method output_type
-	4, // [4:5] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	2, // 2: dynamicconfig.fleet.v1.JoinToken.keys:type_name -> dynamicconfig.fleet.v1.ClusterKeys
+	5, // 3: dynamicconfig.fleet.v1.EnrollResponse.renew_after:type_name -> google.protobuf.Timestamp
+	5, // 4: dynamicconfig.fleet.v1.EnrollResponse.server_time:type_name -> google.protobuf.Timestamp
+	0, // 5: dynamicconfig.fleet.v1.EnrollmentService.Enroll:input_type -> dynamicconfig.fleet.v1.EnrollRequest
+	3, // 6: dynamicconfig.fleet.v1.EnrollmentService.Enroll:output_type -> dynamicconfig.fleet.v1.EnrollResponse
+	6, // [6:7] is the sub-list for method output_type
+	5, // [5:6] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_dynamicconfig_fleet_v1_enrollment_proto_init() }
@@ -385,7 +466,7 @@ func file_dynamicconfig_fleet_v1_enrollment_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dynamicconfig_fleet_v1_enrollment_proto_rawDesc), len(file_dynamicconfig_fleet_v1_enrollment_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -302,6 +302,7 @@ type SessionRequest struct {
 	//	*SessionRequest_Remove
 	//	*SessionRequest_Result
 	//	*SessionRequest_Heartbeat
+	//	*SessionRequest_Keys
 	Frame         isSessionRequest_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -398,6 +399,15 @@ func (x *SessionRequest) GetHeartbeat() *Heartbeat {
 	return nil
 }
 
+func (x *SessionRequest) GetKeys() *ClusterKeys {
+	if x != nil {
+		if x, ok := x.Frame.(*SessionRequest_Keys); ok {
+			return x.Keys
+		}
+	}
+	return nil
+}
+
 type isSessionRequest_Frame interface {
 	isSessionRequest_Frame()
 }
@@ -432,6 +442,11 @@ type SessionRequest_Heartbeat struct {
 	Heartbeat *Heartbeat `protobuf:"bytes,6,opt,name=heartbeat,proto3,oneof"`
 }
 
+type SessionRequest_Keys struct {
+	// The cluster's keys when they are not those that were sent last.
+	Keys *ClusterKeys `protobuf:"bytes,7,opt,name=keys,proto3,oneof"`
+}
+
 func (*SessionRequest_Hello) isSessionRequest_Frame() {}
 
 func (*SessionRequest_Inventory) isSessionRequest_Frame() {}
@@ -443,6 +458,8 @@ func (*SessionRequest_Remove) isSessionRequest_Frame() {}
 func (*SessionRequest_Result) isSessionRequest_Frame() {}
 
 func (*SessionRequest_Heartbeat) isSessionRequest_Frame() {}
+
+func (*SessionRequest_Keys) isSessionRequest_Frame() {}
 
 // SessionResponse is a frame from the hub.
 type SessionResponse struct {
@@ -1547,14 +1564,15 @@ var File_dynamicconfig_fleet_v1_sync_proto protoreflect.FileDescriptor
 
 const file_dynamicconfig_fleet_v1_sync_proto_rawDesc = "" +
 	"\n" +
-	"!dynamicconfig/fleet/v1/sync.proto\x12\x16dynamicconfig.fleet.v1\x1a'dynamicconfig/fleet/v1/enrollment.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\x03\n" +
+	"!dynamicconfig/fleet/v1/sync.proto\x12\x16dynamicconfig.fleet.v1\x1a'dynamicconfig/fleet/v1/enrollment.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd2\x03\n" +
 	"\x0eSessionRequest\x125\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1d.dynamicconfig.fleet.v1.HelloH\x00R\x05hello\x12E\n" +
 	"\tinventory\x18\x02 \x01(\v2%.dynamicconfig.fleet.v1.InventoryPageH\x00R\tinventory\x12<\n" +
 	"\x06upsert\x18\x03 \x01(\v2\".dynamicconfig.fleet.v1.RenderSpecH\x00R\x06upsert\x12;\n" +
 	"\x06remove\x18\x04 \x01(\v2!.dynamicconfig.fleet.v1.RenderRefH\x00R\x06remove\x12@\n" +
 	"\x06result\x18\x05 \x01(\v2&.dynamicconfig.fleet.v1.DeliveryResultH\x00R\x06result\x12A\n" +
-	"\theartbeat\x18\x06 \x01(\v2!.dynamicconfig.fleet.v1.HeartbeatH\x00R\theartbeatB\a\n" +
+	"\theartbeat\x18\x06 \x01(\v2!.dynamicconfig.fleet.v1.HeartbeatH\x00R\theartbeat\x129\n" +
+	"\x04keys\x18\a \x01(\v2#.dynamicconfig.fleet.v1.ClusterKeysH\x00R\x04keysB\a\n" +
 	"\x05frame\"\x88\x03\n" +
 	"\x0fSessionResponse\x12;\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1f.dynamicconfig.fleet.v1.WelcomeH\x00R\awelcome\x12;\n" +
@@ -1722,9 +1740,10 @@ var file_dynamicconfig_fleet_v1_sync_proto_goTypes = []any{
 	(*Drain)(nil),                 // 17: dynamicconfig.fleet.v1.Drain
 	(*Heartbeat)(nil),             // 18: dynamicconfig.fleet.v1.Heartbeat
 	nil,                           // 19: dynamicconfig.fleet.v1.Deliver.DataEntry
-	(*Agent)(nil),                 // 20: dynamicconfig.fleet.v1.Agent
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*ClusterKeys)(nil),           // 20: dynamicconfig.fleet.v1.ClusterKeys
+	(*Agent)(nil),                 // 21: dynamicconfig.fleet.v1.Agent
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 }
 var file_dynamicconfig_fleet_v1_sync_proto_depIdxs = []int32{
 	7,  // 0: dynamicconfig.fleet.v1.SessionRequest.hello:type_name -> dynamicconfig.fleet.v1.Hello
@@ -1733,38 +1752,39 @@ var file_dynamicconfig_fleet_v1_sync_proto_depIdxs = []int32{
 	10, // 3: dynamicconfig.fleet.v1.SessionRequest.remove:type_name -> dynamicconfig.fleet.v1.RenderRef
 	16, // 4: dynamicconfig.fleet.v1.SessionRequest.result:type_name -> dynamicconfig.fleet.v1.DeliveryResult
 	18, // 5: dynamicconfig.fleet.v1.SessionRequest.heartbeat:type_name -> dynamicconfig.fleet.v1.Heartbeat
-	8,  // 6: dynamicconfig.fleet.v1.SessionResponse.welcome:type_name -> dynamicconfig.fleet.v1.Welcome
-	13, // 7: dynamicconfig.fleet.v1.SessionResponse.deliver:type_name -> dynamicconfig.fleet.v1.Deliver
-	14, // 8: dynamicconfig.fleet.v1.SessionResponse.current:type_name -> dynamicconfig.fleet.v1.Current
-	15, // 9: dynamicconfig.fleet.v1.SessionResponse.refusal:type_name -> dynamicconfig.fleet.v1.Refusal
-	17, // 10: dynamicconfig.fleet.v1.SessionResponse.drain:type_name -> dynamicconfig.fleet.v1.Drain
-	18, // 11: dynamicconfig.fleet.v1.SessionResponse.heartbeat:type_name -> dynamicconfig.fleet.v1.Heartbeat
-	20, // 12: dynamicconfig.fleet.v1.Hello.agent:type_name -> dynamicconfig.fleet.v1.Agent
-	21, // 13: dynamicconfig.fleet.v1.Welcome.server_time:type_name -> google.protobuf.Timestamp
-	22, // 14: dynamicconfig.fleet.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	21, // 15: dynamicconfig.fleet.v1.Welcome.session_not_after:type_name -> google.protobuf.Timestamp
-	11, // 16: dynamicconfig.fleet.v1.InventoryPage.renders:type_name -> dynamicconfig.fleet.v1.RenderSpec
-	10, // 17: dynamicconfig.fleet.v1.RenderSpec.ref:type_name -> dynamicconfig.fleet.v1.RenderRef
-	0,  // 18: dynamicconfig.fleet.v1.RenderSpec.class_kind:type_name -> dynamicconfig.fleet.v1.ClassKind
-	22, // 19: dynamicconfig.fleet.v1.RenderSpec.interval:type_name -> google.protobuf.Duration
-	12, // 20: dynamicconfig.fleet.v1.RenderSpec.target:type_name -> dynamicconfig.fleet.v1.Target
-	1,  // 21: dynamicconfig.fleet.v1.Target.kind:type_name -> dynamicconfig.fleet.v1.TargetKind
-	2,  // 22: dynamicconfig.fleet.v1.Target.shape:type_name -> dynamicconfig.fleet.v1.Shape
-	10, // 23: dynamicconfig.fleet.v1.Deliver.ref:type_name -> dynamicconfig.fleet.v1.RenderRef
-	19, // 24: dynamicconfig.fleet.v1.Deliver.data:type_name -> dynamicconfig.fleet.v1.Deliver.DataEntry
-	10, // 25: dynamicconfig.fleet.v1.Current.ref:type_name -> dynamicconfig.fleet.v1.RenderRef
-	10, // 26: dynamicconfig.fleet.v1.Refusal.ref:type_name -> dynamicconfig.fleet.v1.RenderRef
-	10, // 27: dynamicconfig.fleet.v1.DeliveryResult.ref:type_name -> dynamicconfig.fleet.v1.RenderRef
-	3,  // 28: dynamicconfig.fleet.v1.DeliveryResult.code:type_name -> dynamicconfig.fleet.v1.DeliveryResult.Code
-	4,  // 29: dynamicconfig.fleet.v1.Drain.reason:type_name -> dynamicconfig.fleet.v1.Drain.Reason
-	22, // 30: dynamicconfig.fleet.v1.Drain.window:type_name -> google.protobuf.Duration
-	5,  // 31: dynamicconfig.fleet.v1.SyncService.Session:input_type -> dynamicconfig.fleet.v1.SessionRequest
-	6,  // 32: dynamicconfig.fleet.v1.SyncService.Session:output_type -> dynamicconfig.fleet.v1.SessionResponse
-	32, // [32:33] is the sub-list for method output_type
-	31, // [31:32] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	20, // 6: dynamicconfig.fleet.v1.SessionRequest.keys:type_name -> dynamicconfig.fleet.v1.ClusterKeys
+	8,  // 7: dynamicconfig.fleet.v1.SessionResponse.welcome:type_name -> dynamicconfig.fleet.v1.Welcome
+	13, // 8: dynamicconfig.fleet.v1.SessionResponse.deliver:type_name -> dynamicconfig.fleet.v1.Deliver
+	14, // 9: dynamicconfig.fleet.v1.SessionResponse.current:type_name -> dynamicconfig.fleet.v1.Current
+	15, // 10: dynamicconfig.fleet.v1.SessionResponse.refusal:type_name -> dynamicconfig.fleet.v1.Refusal
+	17, // 11: dynamicconfig.fleet.v1.SessionResponse.drain:type_name -> dynamicconfig.fleet.v1.Drain
+	18, // 12: dynamicconfig.fleet.v1.SessionResponse.heartbeat:type_name -> dynamicconfig.fleet.v1.Heartbeat
+	21, // 13: dynamicconfig.fleet.v1.Hello.agent:type_name -> dynamicconfig.fleet.v1.Agent
+	22, // 14: dynamicconfig.fleet.v1.Welcome.server_time:type_name -> google.protobuf.Timestamp
+	23, // 15: dynamicconfig.fleet.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	22, // 16: dynamicconfig.fleet.v1.Welcome.session_not_after:type_name -> google.protobuf.Timestamp
+	11, // 17: dynamicconfig.fleet.v1.InventoryPage.renders:type_name -> dynamicconfig.fleet.v1.RenderSpec
+	10, // 18: dynamicconfig.fleet.v1.RenderSpec.ref:type_name -> dynamicconfig.fleet.v1.RenderRef
+	0,  // 19: dynamicconfig.fleet.v1.RenderSpec.class_kind:type_name -> dynamicconfig.fleet.v1.ClassKind
+	23, // 20: dynamicconfig.fleet.v1.RenderSpec.interval:type_name -> google.protobuf.Duration
+	12, // 21: dynamicconfig.fleet.v1.RenderSpec.target:type_name -> dynamicconfig.fleet.v1.Target
+	1,  // 22: dynamicconfig.fleet.v1.Target.kind:type_name -> dynamicconfig.fleet.v1.TargetKind
+	2,  // 23: dynamicconfig.fleet.v1.Target.shape:type_name -> dynamicconfig.fleet.v1.Shape
+	10, // 24: dynamicconfig.fleet.v1.Deliver.ref:type_name -> dynamicconfig.fleet.v1.RenderRef
+	19, // 25: dynamicconfig.fleet.v1.Deliver.data:type_name -> dynamicconfig.fleet.v1.Deliver.DataEntry
+	10, // 26: dynamicconfig.fleet.v1.Current.ref:type_name -> dynamicconfig.fleet.v1.RenderRef
+	10, // 27: dynamicconfig.fleet.v1.Refusal.ref:type_name -> dynamicconfig.fleet.v1.RenderRef
+	10, // 28: dynamicconfig.fleet.v1.DeliveryResult.ref:type_name -> dynamicconfig.fleet.v1.RenderRef
+	3,  // 29: dynamicconfig.fleet.v1.DeliveryResult.code:type_name -> dynamicconfig.fleet.v1.DeliveryResult.Code
+	4,  // 30: dynamicconfig.fleet.v1.Drain.reason:type_name -> dynamicconfig.fleet.v1.Drain.Reason
+	23, // 31: dynamicconfig.fleet.v1.Drain.window:type_name -> google.protobuf.Duration
+	5,  // 32: dynamicconfig.fleet.v1.SyncService.Session:input_type -> dynamicconfig.fleet.v1.SessionRequest
+	6,  // 33: dynamicconfig.fleet.v1.SyncService.Session:output_type -> dynamicconfig.fleet.v1.SessionResponse
+	33, // [33:34] is the sub-list for method output_type
+	32, // [32:33] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_dynamicconfig_fleet_v1_sync_proto_init() }
@@ -1780,6 +1800,7 @@ func file_dynamicconfig_fleet_v1_sync_proto_init() {
 		(*SessionRequest_Remove)(nil),
 		(*SessionRequest_Result)(nil),
 		(*SessionRequest_Heartbeat)(nil),
+		(*SessionRequest_Keys)(nil),
 	}
 	file_dynamicconfig_fleet_v1_sync_proto_msgTypes[1].OneofWrappers = []any{
 		(*SessionResponse_Welcome)(nil),
