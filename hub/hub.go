@@ -57,11 +57,12 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := registerMetrics(clusters, feeds, serving); err != nil {
+	if err := registerMetrics(clusters, feeds, secrets.Authority, serving); err != nil {
 		return err
 	}
 	for _, r := range []manager.Runnable{
 		everyReplica(feeds.Run),
+		everyReplica(secrets.Authority.Run),
 		everyReplica(func(ctx context.Context) error { return mirrors.Run(ctx, mgr) }),
 		everyReplica(serving.run),
 		&spokecluster.Counter{Fleet: clusters, Registry: spokes},
@@ -108,7 +109,10 @@ func loadSecrets(ctx context.Context, cfg Config, scheme *runtime.Scheme) (*auth
 	if err != nil {
 		return nil, fmt.Errorf("reach the hub's cluster: %w", err)
 	}
-	return authority.Load(ctx, direct, cfg.Namespace, cfg.TrustDomain)
+	return authority.Load(ctx, authority.Config{
+		Client: direct, Namespace: cfg.Namespace, TrustDomain: cfg.TrustDomain,
+		External: cfg.CASecret, Grace: cfg.CARotationGrace, Now: time.Now,
+	})
 }
 
 // withoutStart hides a provider's other methods from the manager.

@@ -50,12 +50,12 @@ type serving struct {
 	serves   atomic.Bool
 }
 
-func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirrors *mirror.Provider, spokes *registry.Registry, hub cache.Cache) (*serving, error) {
+func newServing(cfg Config, ca *authority.Live, clusters *fleet.Fleet, mirrors *mirror.Provider, spokes *registry.Registry, hub cache.Cache) (*serving, error) {
 	listener, err := net.Listen("tcp", cfg.ListenAddress) //nolint:noctx // bound once at start, closed by run
 	if err != nil {
 		return nil, err
 	}
-	peers := &peer.Verifier{Roots: ca.Roots(), TrustDomain: ca.TrustDomain(), Now: time.Now}
+	peers := &peer.Verifier{Roots: ca.Roots, TrustDomain: cfg.TrustDomain, Now: time.Now}
 	s := &serving{listener: listener, clusters: clusters, cache: hub, sessions: syncserver.New(syncserver.Config{
 		Fleet: clusters, Mirror: mirrors, Registry: spokes, Peers: peers, Bundle: ca.BundleDER,
 		Hub: cfg.Replica, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,

@@ -40,6 +40,8 @@ func run() error {
 	flags.StringVar(&cfg.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.StringVar(&cfg.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.DurationVar(&cfg.CertificateLifetime, "certificate-lifetime", 0, "lifetime of a spoke's certificate (default 24h)")
+	flags.StringVar(&cfg.CASecret, "ca-secret", "", "Secret of type kubernetes.io/tls in the hub's namespace that somebody else keeps, to sign with; by default the hub makes and rotates its own root")
+	flags.DurationVar(&cfg.CARotationGrace, "ca-rotation-grace", 0, "how long a new root is told to spokes before it signs (default 48h more than --certificate-lifetime)")
 	flags.DurationVar(&cfg.Heartbeat, "heartbeat", 0, "interval of heartbeats, both ways (default 10s)")
 	flags.DurationVar(&cfg.SessionAge, "session-age", 0, "age at which a session is replaced, give or take a fifth (default 30m)")
 	flags.DurationVar(&cfg.DrainWindow, "drain-window", 0, "time over which spokes leave at a shutdown (default 5s)")

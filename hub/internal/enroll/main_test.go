@@ -70,7 +70,7 @@ func newSite(t *testing.T) *site {
 	service := enroll.New(enroll.Config{
 		Signer: ca, Lifetime: lifetime, Now: time.Now,
 		Registry: &registry.Registry{Reader: hub.Client, Status: hub.Client.Status(), Now: time.Now},
-		Peers:    &peer.Verifier{Roots: ca.Roots(), TrustDomain: ca.TrustDomain(), Now: time.Now},
+		Peers:    &peer.Verifier{Roots: ca.Roots, TrustDomain: ca.TrustDomain(), Now: time.Now},
 	})
 	return &site{ca: ca, port: spoketest.Serve(t, ca, func(s *grpc.Server) { fleetv1.RegisterEnrollmentServiceServer(s, service) })}
 }
