@@ -2,6 +2,7 @@ package hub
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -35,6 +36,10 @@ type Config struct {
 	MetricsAddress string
 	// HealthAddress serves /healthz and /readyz; "0" for none.
 	HealthAddress string
+
+	// Audit takes a JSON line for each decision, enrolment and end of a session; nil
+	// for none.
+	Audit io.Writer
 
 	// CertificateLifetime of spokes; a day when 0.
 	CertificateLifetime time.Duration

@@ -5,6 +5,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -28,6 +29,7 @@ func run() error {
 		cfg         hub.Config
 		logs        telemetry.LogConfig
 		names       string
+		audits      string
 		showVersion bool
 	)
 	hostname, _ := os.Hostname()
@@ -45,6 +47,7 @@ func run() error {
 	flags.DurationVar(&cfg.Heartbeat, "heartbeat", 0, "interval of heartbeats, both ways (default 10s)")
 	flags.DurationVar(&cfg.SessionAge, "session-age", 0, "age at which a session is replaced, give or take a fifth (default 30m)")
 	flags.DurationVar(&cfg.DrainWindow, "drain-window", 0, "time over which spokes leave at a shutdown (default 5s)")
+	flags.StringVar(&audits, "audit-log", "-", "where decisions, enrolments and ends of sessions are written, a JSON line each: a file that is appended to, - for standard output, or off")
 	flags.BoolVar(&showVersion, "version", false, "print the version and exit")
 	logs.BindFlags(flags)
 	flag.Parse()
@@ -61,12 +64,26 @@ func run() error {
 	if names != "" {
 		cfg.ServerNames = strings.Split(names, ",")
 	}
+	if cfg.Audit, err = openAudit(audits); err != nil {
+		return err
+	}
 	if cfg.REST, err = ctrl.GetConfig(); err != nil {
 		return err
 	}
 	ctx := ctrl.LoggerInto(ctrl.SetupSignalHandler(), log)
 	log.Info("Starting", "version", version.String(), "replica", cfg.Replica)
 	return hub.Run(ctx, cfg)
+}
+
+// openAudit opens the audit log; it stays open as long as the process.
+func openAudit(name string) (io.Writer, error) {
+	switch name {
+	case "-":
+		return os.Stdout, nil
+	case "off":
+		return nil, nil
+	}
+	return os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 }
 
 func envOr(name, fallback string) string {

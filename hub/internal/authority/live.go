@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"dynamic-config.rs/fleet/hub/internal/audit"
 )
 
 // What a person sets on the CA Secret, to any value that was not there before, and
@@ -50,6 +52,8 @@ type Config struct {
 	Grace time.Duration
 	// Now is the clock.
 	Now func() time.Time
+	// Audit takes the stages of rotations; nil for none.
+	Audit *audit.Log
 }
 
 func (c *Config) secret() client.ObjectKey {
@@ -160,6 +164,7 @@ func (l *Live) rotate(ctx context.Context, log logr.Logger, secret *corev1.Secre
 		return err
 	}
 	for _, stage := range taken {
+		l.cfg.Audit.Authority(ctx, string(stage))
 		log.Info("The root of the certificate authority moved on", "stage", string(stage), "signsUntil", m.signing.cert.NotAfter)
 	}
 	return nil
