@@ -50,6 +50,7 @@ var common = v1alpha1.ClassCommon{Source: v1alpha1.SourceConsul, Endpoint: "http
 
 // ownNamespace: whatever a namespaced class names is looked for in its own namespace.
 func ownNamespace(t *testing.T) {
+	t.Helper()
 	r := newRig(t)
 	r.create(&v1alpha1.DynamicConfigClass{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "c"},
@@ -73,6 +74,7 @@ func ownNamespace(t *testing.T) {
 
 // stated: a cluster class reads what it names, and nothing of another namespace.
 func stated(t *testing.T) {
+	t.Helper()
 	r := newRig(t)
 	r.create(&v1alpha1.ClusterDynamicConfigClass{
 		ObjectMeta: metav1.ObjectMeta{Name: r.namespace},
@@ -102,6 +104,7 @@ func stated(t *testing.T) {
 // tenancy: a store's own namespace is no Kubernetes one: nothing is read there, and the
 // documents of a namespaced class stay in its own.
 func tenancy(t *testing.T) {
+	t.Helper()
 	r := newRig(t)
 	spec := common
 	spec.Consul, spec.Vault = &v1alpha1.ConsulOptions{Namespace: "kube-system"}, &v1alpha1.VaultOptions{Namespace: "kube-system"}
@@ -118,6 +121,7 @@ func tenancy(t *testing.T) {
 // ownClass: a Render that names a class of the namespaced kind gets that of its own
 // namespace, whatever the name looks like.
 func ownClass(t *testing.T) {
+	t.Helper()
 	for _, name := range []string{"c", "other/c", "../other/c", ""} {
 		r := &v1alpha1.DynamicConfigRender{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "r"}}
 		r.Spec.Class = name
@@ -130,6 +134,7 @@ func ownClass(t *testing.T) {
 // local: the field cannot name another namespace, since it has no place for one.
 func local(of any) func(*testing.T) {
 	return func(t *testing.T) {
+		t.Helper()
 		if _, has := reflect.TypeOf(of).FieldByName("Namespace"); has {
 			t.Errorf("%T names a namespace", of)
 		}
@@ -182,8 +187,7 @@ func fields(at string, kind reflect.Type) []string {
 		return nil
 	}
 	var found []string
-	for i := range kind.NumField() {
-		field := kind.Field(i)
+	for field := range kind.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" { // inline
 			found = append(found, fields(at, field.Type)...)
