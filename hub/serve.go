@@ -54,7 +54,7 @@ func newServing(cfg Config, p parts, hub cache.Cache) (*serving, error) {
 		return nil, err
 	}
 	ca := p.secrets.Authority
-	peers := &peer.Verifier{Roots: ca.Roots, TrustDomain: cfg.TrustDomain, Now: time.Now}
+	peers := &peer.Verifier{Roots: ca.Roots, TrustDomain: ca.TrustDomain(), Now: time.Now}
 	s := &serving{listener: listener, clusters: p.clusters, cache: hub, sessions: syncserver.New(syncserver.Config{
 		Fleet: p.clusters, Mirror: p.mirrors, Registry: p.registry, Peers: peers, Bundle: ca.BundleDER,
 		Hub: cfg.Replica, Audit: p.audits, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,

@@ -83,6 +83,9 @@ func (l *Live) Roots() *x509.CertPool { return l.Current().Roots() }
 // BundleDER is every root that a spoke should accept of a hub from now on.
 func (l *Live) BundleDER() [][]byte { return l.Current().BundleDER() }
 
+// TrustDomain is the domain of the identities that the authority signs.
+func (l *Live) TrustDomain() string { return l.cfg.TrustDomain }
+
 // SignSpoke certifies a cluster's key; see Authority.
 func (l *Live) SignSpoke(public crypto.PublicKey, cluster string, now time.Time, lifetime time.Duration) (*x509.Certificate, error) {
 	return l.Current().SignSpoke(public, cluster, now, lifetime)
