@@ -34,10 +34,10 @@ type rig struct {
 const className = "bench"
 
 func run(ctx context.Context, o options) error {
-	phases := map[string]func(context.Context, *rig) error{"latency": latency, "fleet": large, "curve": curve}
+	phases := map[string]func(context.Context, *rig) error{"latency": latency, "periodic": periodic, "fleet": large, "curve": curve}
 	for _, name := range o.phases {
 		if phases[name] == nil {
-			return fmt.Errorf("no phase %q: latency, fleet and curve", name)
+			return fmt.Errorf("no phase %q: latency, periodic, fleet and curve", name)
 		}
 	}
 	dir, err := os.MkdirTemp("", "dynamic-config-bench-")

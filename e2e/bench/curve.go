@@ -35,7 +35,7 @@ func (r *rig) point(ctx context.Context, spokes, renders int) (point, error) {
 	if err != nil {
 		return point{}, err
 	}
-	f, err := r.connect(ctx, fmt.Sprintf("curve-%d-%d", spokes, renders), spokes, renders)
+	f, err := r.connect(ctx, fmt.Sprintf("curve-%d-%d", spokes, renders), spokes, renders, shared)
 	if err != nil {
 		return point{}, err
 	}

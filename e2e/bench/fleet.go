@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,6 +23,8 @@ const (
 	reconnect = 15 * time.Second
 	// interval of every Render: longer than any phase.
 	interval = time.Hour
+	// lastVersion of a document ends a series of changes.
+	lastVersion = "last"
 	// fleetLabel marks the SpokeClusters of one fleet.
 	fleetLabel = "bench-fleet"
 )
@@ -33,17 +36,23 @@ type fakes struct {
 	tally  fakespoke.Tally
 	spokes []*fakespoke.Spoke
 	total  int
-	began  time.Time
-	stop   context.CancelFunc
-	group  *errgroup.Group
+	// settled is how often the last version of a document came.
+	settled atomic.Int64
+	began   time.Time
+	stop    context.CancelFunc
+	group   *errgroup.Group
 }
 
-// connect registers and starts fake spokes, each with the first renders documents, and
-// does not wait for them.
-func (r *rig) connect(ctx context.Context, prefix string, spokes, renders int) (*fakes, error) {
-	f := &fakes{rig: r, name: prefix, total: spokes * renders}
+// connect registers and starts fake spokes, each with its Renders, and does not wait for
+// them.
+func (r *rig) connect(ctx context.Context, name string, spokes, renders int, wants func(spoke, render int) *fleetv1.RenderSpec) (*fakes, error) {
+	f := &fakes{rig: r, name: name, total: spokes * renders}
 	for n := range spokes {
-		spoke, err := f.register(ctx, fmt.Sprintf("%s-%04d", prefix, n), renders)
+		specs := make([]*fleetv1.RenderSpec, 0, renders)
+		for i := range renders {
+			specs = append(specs, wants(n, i))
+		}
+		spoke, err := f.register(ctx, fmt.Sprintf("%s-%04d", name, n), specs)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +67,7 @@ func (r *rig) connect(ctx context.Context, prefix string, spokes, renders int) (
 	return f, nil
 }
 
-func (f *fakes) register(ctx context.Context, name string, renders int) (*fakespoke.Spoke, error) {
+func (f *fakes) register(ctx context.Context, name string, specs []*fleetv1.RenderSpec) (*fakespoke.Spoke, error) {
 	tls, err := f.rig.signer.client(name)
 	if err != nil {
 		return nil, err
@@ -70,14 +79,18 @@ func (f *fakes) register(ctx context.Context, name string, renders int) (*fakesp
 	if err := f.rig.stage.Hub.Client.Create(ctx, cluster); err != nil {
 		return nil, err
 	}
-	specs := make([]*fleetv1.RenderSpec, 0, renders)
-	for n := range renders {
-		specs = append(specs, spec(n, document(n)))
-	}
 	return fakespoke.New(fakespoke.Config{
 		Address: f.rig.stage.Hub.Address, TLS: tls, Renders: specs, Reconnect: reconnect, Tally: &f.tally,
+		Delivered: func(d *fleetv1.Deliver) {
+			if string(d.GetData()["version"]) == lastVersion {
+				f.settled.Add(1)
+			}
+		},
 	}), nil
 }
+
+// shared are the same documents for every spoke.
+func shared(_, n int) *fleetv1.RenderSpec { return spec(n, document(n)) }
 
 func spec(n int, key string) *fleetv1.RenderSpec {
 	return &fleetv1.RenderSpec{

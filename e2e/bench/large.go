@@ -26,7 +26,7 @@ func large(ctx context.Context, r *rig) error {
 	if err := r.reportUsage(ctx, phase, "empty"); err != nil {
 		return err
 	}
-	f, err := r.connect(ctx, "large", r.spokes, r.renders)
+	f, err := r.connect(ctx, "large", r.spokes, r.renders, shared)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,11 @@ func (r *rig) newcomers(ctx context.Context, phase string, f *fakes) error {
 		took = append(took, time.Since(began))
 	}
 	r.report.percentiles(phase, "a new Render among changes for all (goal 2000 ms)", took)
-	return f.current(ctx)
+	if err := r.consul.Put(ctx, document(0), content(0, lastVersion)); err != nil {
+		return err
+	}
+	_, err := f.until(ctx, func(fakespoke.Counts) bool { return f.settled.Load() >= int64(len(f.spokes)) })
+	return err
 }
 
 func arrived(ctx context.Context, spoke *fakespoke.Spoke, late *fleetv1.RenderSpec) error {

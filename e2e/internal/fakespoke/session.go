@@ -114,6 +114,9 @@ func (s *Spoke) receive(ctx context.Context, str stream, outbox chan<- *fleetv1.
 		}
 		switch f := frame.GetFrame().(type) {
 		case *fleetv1.SessionResponse_Deliver:
+			if s.cfg.Delivered != nil {
+				s.cfg.Delivered(f.Deliver)
+			}
 			select {
 			case outbox <- s.apply(f.Deliver):
 			case <-ctx.Done():

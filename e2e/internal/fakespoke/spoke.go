@@ -28,6 +28,8 @@ type Config struct {
 	Renders []*fleetv1.RenderSpec
 	// Reconnect is the window over which a spoke comes back after a session.
 	Reconnect time.Duration
+	// Delivered is called with all content, before it is counted; nil for nothing.
+	Delivered func(*fleetv1.Deliver)
 	// Tally counts what happens.
 	Tally *Tally
 }
