@@ -59,7 +59,7 @@ func run(ctx context.Context, o options) error {
 }
 
 func setUp(ctx context.Context, dir string, o options) (*rig, error) {
-	r := &rig{options: o, report: &report{}}
+	r := &rig{options: o, report: &report{out: os.Stdout}}
 	var err error
 	if r.consul, err = testenv.StartConsul(ctx, testenv.ConsulOptions{}); err != nil {
 		return nil, err

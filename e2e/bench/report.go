@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -19,11 +20,14 @@ type row struct {
 }
 
 // report collects figures and prints each at once.
-type report struct{ rows []row }
+type report struct {
+	out  io.Writer
+	rows []row
+}
 
 func (r *report) add(phase, what string, value float64, unit string) {
 	r.rows = append(r.rows, row{phase, what, value, unit})
-	fmt.Printf("%-28s %-58s %14.2f %s\n", phase, what, value, unit)
+	fmt.Fprintf(r.out, "%-28s %-58s %14.2f %s\n", phase, what, value, unit)
 }
 
 func (r *report) seconds(phase, what string, d time.Duration) { r.add(phase, what, d.Seconds(), "s") }

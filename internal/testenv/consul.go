@@ -138,6 +138,12 @@ func (s *ConsulServer) Put(ctx context.Context, key, value string) error {
 	return err
 }
 
+// Delete removes one key.
+func (s *ConsulServer) Delete(ctx context.Context, key string) error {
+	_, err := call(ctx, http.DefaultClient, http.MethodDelete, s.Addr+"/v1/kv/"+key, s.header(), http.NoBody)
+	return err
+}
+
 // put sends a JSON request and decodes the answer.
 func (s *ConsulServer) put(ctx context.Context, path string, body, answer any) error {
 	text, err := json.Marshal(body)
