@@ -55,7 +55,7 @@ func (r *run) mismatches(ctx context.Context) ([]string, error) {
 	r.report.Renders, r.report.Targets = 0, 0
 	var all []string
 	for _, spoke := range r.Stage.Spokes {
-		for _, ns := range namespaces {
+		for _, ns := range r.world.namespaces {
 			found, err := r.mismatchesIn(ctx, spoke.Name, ns)
 			if err != nil {
 				return nil, err

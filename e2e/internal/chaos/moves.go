@@ -97,7 +97,7 @@ func (r *run) spec(name string) v1alpha1.DynamicConfigRenderSpec {
 func (r *run) makeRender(ctx context.Context) error {
 	r.made++
 	spoke := r.Stage.Spokes[r.rng.IntN(len(r.Stage.Spokes))]
-	i := id{spoke.Name, namespaces[r.rng.IntN(len(namespaces))], fmt.Sprintf("render-%d", r.made)}
+	i := id{spoke.Name, r.world.namespaces[r.rng.IntN(len(r.world.namespaces))], fmt.Sprintf("render-%d", r.made)}
 	spec := r.spec(i.name)
 	r.Log("make %s: %s", i, spec.Key)
 	r.world.want(i, spec)
@@ -150,14 +150,14 @@ func (r *run) deleteRender(ctx context.Context) error {
 }
 
 func (r *run) changeAccess(ctx context.Context) error {
-	ns := namespaces[1+r.rng.IntN(len(namespaces)-1)]
+	ns := r.world.namespaces[1+r.rng.IntN(len(r.world.namespaces)-1)]
 	r.world.served[ns] = !r.world.served[ns]
 	r.Log("the class serves %s: %v", ns, r.world.served[ns])
 	class := &v1alpha1.ClusterDynamicConfigClass{}
 	class.Name = className
 	return update(ctx, r.Stage.Hub.Client, class, func() {
 		class.Spec.Namespaces = nil
-		for _, ns := range namespaces {
+		for _, ns := range r.world.namespaces {
 			if r.world.served[ns] {
 				class.Spec.Namespaces = append(class.Spec.Namespaces, ns)
 			}

@@ -71,7 +71,7 @@ type run struct {
 // Run makes moves, puts everything back to work, and compares.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	r := &run{
-		Config: cfg, world: newWorld(), down: map[string]bool{},
+		Config: cfg, world: newWorld(cfg.Seed), down: map[string]bool{},
 		rng:    rand.New(rand.NewPCG(cfg.Seed, 0)), //nolint:gosec // G404: a replay needs the same numbers
 		report: Report{Moves: map[string]int{}},
 	}
@@ -90,7 +90,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 
 func (r *run) setUp(ctx context.Context) error {
 	for _, spoke := range r.Stage.Spokes {
-		for _, ns := range namespaces {
+		for _, ns := range r.world.namespaces {
 			if err := spoke.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
 				return err
 			}
@@ -117,7 +117,7 @@ func (r *run) class() *v1alpha1.ClusterDynamicConfigClass {
 		ObjectMeta: metav1.ObjectMeta{Name: className},
 		Spec: v1alpha1.ClusterDynamicConfigClassSpec{
 			ClassCommon: v1alpha1.ClassCommon{Source: v1alpha1.SourceConsul, Endpoint: r.Endpoint, Keys: []string{prefix + "**"}},
-			Namespaces:  namespaces,
+			Namespaces:  r.world.namespaces,
 		},
 	}
 	if r.Token != "" {
@@ -171,7 +171,7 @@ func (r *run) repair(ctx context.Context) error {
 func (r *run) cleanUp(ctx context.Context) error {
 	var err error
 	for _, spoke := range r.Stage.Spokes {
-		for _, ns := range namespaces {
+		for _, ns := range r.world.namespaces {
 			err = errors.Join(err, spoke.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
 		}
 	}

@@ -21,9 +21,6 @@ const (
 	documents = 12
 )
 
-// namespaces of the Renders; the class always serves the first.
-var namespaces = []string{"chaos-a", "chaos-b", "chaos-c"}
-
 // id names one Render of one spoke.
 type id struct{ spoke, namespace, name string }
 
@@ -31,6 +28,9 @@ func (i id) String() string { return i.spoke + "/" + i.namespace + "/" + i.name 
 
 // World is what should be.
 type World struct {
+	// namespaces of the Renders; the class always serves the first. Those of one seed
+	// are its own: the ones of a round before may take a while to go.
+	namespaces []string
 	// stored is the text of each document; one that is not there is absent.
 	stored map[string]string
 	// served are the namespaces that the class serves.
@@ -45,12 +45,13 @@ type World struct {
 	spoiled map[id]bool
 }
 
-func newWorld() *World {
+func newWorld(seed uint64) *World {
 	w := &World{
+		namespaces: []string{fmt.Sprintf("chaos-%x-a", seed), fmt.Sprintf("chaos-%x-b", seed), fmt.Sprintf("chaos-%x-c", seed)},
 		stored: map[string]string{}, served: map[string]bool{}, retained: map[id]bool{},
 		wanted: map[id]v1alpha1.DynamicConfigRenderSpec{}, spoiled: map[id]bool{},
 	}
-	for _, ns := range namespaces {
+	for _, ns := range w.namespaces {
 		w.served[ns] = true
 	}
 	return w
