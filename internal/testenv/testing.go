@@ -48,6 +48,11 @@ func Consul(tb testing.TB, configure ...func(*ConsulOptions)) *ConsulServer {
 // WithACL turns Consul's ACLs on.
 func WithACL(o *ConsulOptions) { o.ACL = true }
 
+// WithTLS has Consul serve HTTPS, and take clients with a certificate of ca alone.
+func WithTLS(ca *Authority) func(*ConsulOptions) {
+	return func(o *ConsulOptions) { o.TLS = ca }
+}
+
 // Vault starts a Vault server that stops when the test ends.
 func Vault(tb testing.TB) *VaultServer {
 	tb.Helper()

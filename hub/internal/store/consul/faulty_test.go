@@ -20,6 +20,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/policy"
 	"dynamic-config.rs/fleet/hub/internal/store"
 	"dynamic-config.rs/fleet/hub/internal/store/consul"
+	"dynamic-config.rs/fleet/hub/internal/store/link"
 )
 
 // canary stands for everything a server's answer may hold.
@@ -248,10 +249,10 @@ func TestClient_TLS(t *testing.T) {
 		cfg  consul.Config
 		text string
 	}{
-		"the class's CA is trusted":          {consul.Config{Endpoint: server.URL, CAPEM: ca}, ""},
-		"the server name is the class's":     {consul.Config{Endpoint: server.URL, CAPEM: ca, ServerName: "example.com"}, ""},
+		"the class's CA is trusted":          {consul.Config{Endpoint: server.URL, TLS: link.TLS{CAPEM: ca}}, ""},
+		"the server name is the class's":     {consul.Config{Endpoint: server.URL, TLS: link.TLS{CAPEM: ca, ServerName: "example.com"}}, ""},
 		"an unknown authority is refused":    {consul.Config{Endpoint: server.URL}, "the certificate is signed by an unknown authority"},
-		"another server's name is refused":   {consul.Config{Endpoint: server.URL, CAPEM: ca, ServerName: "other"}, "the certificate is for another name"},
+		"another server's name is refused":   {consul.Config{Endpoint: server.URL, TLS: link.TLS{CAPEM: ca, ServerName: "other"}}, "the certificate is for another name"},
 		"a server without TLS is told apart": {consul.Config{Endpoint: strings.Replace(plain.URL, "http:", "https:", 1)}, "the TLS handshake failed"},
 	}
 	for name, tc := range cases {
@@ -281,7 +282,7 @@ func TestNew_Refuses(t *testing.T) {
 		"another scheme":      {consul.Config{Endpoint: "unix:///" + canary}, v1alpha1.ReasonClassInvalid},
 		"an empty endpoint":   {consul.Config{}, v1alpha1.ReasonClassInvalid},
 		"a malformed URL":     {consul.Config{Endpoint: "http://" + canary + "%zz"}, v1alpha1.ReasonClassInvalid},
-		"a CA that is no PEM": {consul.Config{Endpoint: "https://127.0.0.1:1", CAPEM: []byte(canary)}, v1alpha1.ReasonStoreTLSFailed},
+		"a CA that is no PEM": {consul.Config{Endpoint: "https://127.0.0.1:1", TLS: link.TLS{CAPEM: []byte(canary)}}, v1alpha1.ReasonStoreTLSFailed},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
