@@ -39,6 +39,8 @@ func faulty(t *testing.T, handler http.HandlerFunc) *consul.Client {
 // answer writes what Consul would write, with its index.
 func answer(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("X-Consul-Index", "7")
+	w.Header().Set("X-Consul-LastContact", "0")
+	w.Header().Set("X-Consul-KnownLeader", "true")
 	w.WriteHeader(status)
 	fmt.Fprint(w, body)
 }
@@ -149,6 +151,43 @@ func TestClient_DoubtfulAnswers(t *testing.T) {
 			wantFailure(t, err, tc.reason, "fetch app/db: "+tc.text)
 			if _, err := client.Watch(t.Context(), "app/db", "3"); store.ReasonOf(err) != tc.reason {
 				t.Errorf("watch: %v with reason %q, want %s", err, store.ReasonOf(err), tc.reason)
+			}
+		})
+	}
+}
+
+// TestClient_AFollowerSaysOnlyThatSomethingMoved has a server that waits answer what it
+// held long ago, or nothing, as one does that has lost its leader or has just started.
+func TestClient_AFollowerSaysOnlyThatSomethingMoved(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		index, lastContact, knownLeader string
+		status                          int
+	}{
+		"an older document, a minute after its leader's last word": {"5", "60000", "true", 200},
+		"an older document, without a leader":                      {"5", "0", "false", 200},
+		"an older document under a newer index":                    {"8", "0", "true", 200},
+		"an older index":                                           {"2", "0", "true", 200},
+		"no document, a minute after its leader's last word":       {"5", "60000", "true", 404},
+		"no document under an older index":                         {"1", "0", "true", 404},
+		"no document under a newer index":                          {"8", "0", "true", 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := faulty(t, func(w http.ResponseWriter, r *http.Request) {
+				if !r.URL.Query().Has("stale") {
+					answer(w, 200, pair("app/db", []byte("now")))
+					return
+				}
+				w.Header().Set("X-Consul-Index", tc.index)
+				w.Header().Set("X-Consul-LastContact", tc.lastContact)
+				w.Header().Set("X-Consul-KnownLeader", tc.knownLeader)
+				w.WriteHeader(tc.status)
+				fmt.Fprint(w, pair("app/db", []byte("long ago")))
+			})
+			doc, err := client.Watch(t.Context(), "app/db", "3")
+			if err != nil || string(doc.Text) != "now" || doc.Version != "7" {
+				t.Errorf("got %v, %v", doc, err)
 			}
 		})
 	}
@@ -321,17 +360,17 @@ func TestClient_SendsItsOwnKeyAndOptionsOnly(t *testing.T) {
 		uri   string
 		token string
 	}{
-		"a path in the endpoint": {consul.Config{Endpoint: "/proxy/consul/"}, "a", "/proxy/consul/v1/kv/a", ""},
-		"nothing stated":         {consul.Config{}, "a", "/v1/kv/a", ""},
+		"a path in the endpoint": {consul.Config{Endpoint: "/proxy/consul/"}, "a", "/proxy/consul/v1/kv/a?consistent=", ""},
+		"nothing stated":         {consul.Config{}, "a", "/v1/kv/a?consistent=", ""},
 		"everything stated": {
 			consul.Config{Token: "own", Datacenter: "dc", Namespace: "ns", Partition: "p"},
 			"a",
-			"/v1/kv/a?dc=dc&ns=ns&partition=p", "own",
+			"/v1/kv/a?consistent=&dc=dc&ns=ns&partition=p", "own",
 		},
-		"the ambient token stated": {consul.Config{Token: "ambient"}, "a", "/v1/kv/a", "ambient"},
-		"a blank in the key":       {consul.Config{}, "a b/c", "/v1/kv/a%20b/c", ""},
-		"a key beyond ASCII":       {consul.Config{}, "é", "/v1/kv/%C3%A9", ""},
-		"a key with operators":     {consul.Config{}, "a&b=c;d+e", "/v1/kv/a&b=c;d+e", ""},
+		"the ambient token stated": {consul.Config{Token: "ambient"}, "a", "/v1/kv/a?consistent=", "ambient"},
+		"a blank in the key":       {consul.Config{}, "a b/c", "/v1/kv/a%20b/c?consistent=", ""},
+		"a key beyond ASCII":       {consul.Config{}, "é", "/v1/kv/%C3%A9?consistent=", ""},
+		"a key with operators":     {consul.Config{}, "a&b=c;d+e", "/v1/kv/a&b=c;d+e?consistent=", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func (m *Mux) join(key policy.Key, w *waiter) *entry {
 // isBehind says whether the group's query waits from an index at which the key was
 // not read: a read failed meanwhile.
 func (e *entry) isBehind() bool {
-	return e.group != nil && len(e.group.members) > 1 && e.asOf < e.group.index
+	return e.group != nil && e.asOf < e.group.index
 }
 
 // indexOf answers the index of a version; zero where there is none.

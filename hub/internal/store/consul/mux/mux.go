@@ -27,6 +27,8 @@ var (
 	// ErrRefused says that the server does not serve this kind of request, or not
 	// with this token.
 	ErrRefused = errors.New("the request is not served")
+	// ErrLags says that the answer is of a server that may be behind the leader.
+	ErrLags = errors.New("the server lags")
 	// ErrTooLarge says that the answer of a batch is larger than what is read.
 	ErrTooLarge = errors.New("the answer is too large")
 )
@@ -51,19 +53,28 @@ func (r Reading) version() string {
 	return r.Doc.Version
 }
 
+// Query asks for the index at which something changed last.
+type Query struct {
+	// Prefix is what the keys begin with, or the only key when Exact.
+	Prefix string
+	Exact  bool
+	// After is the index to wait from; zero for an answer at once.
+	After uint64
+}
+
 // Requests are requests to the store, one a call. A document's version is the index
-// of its change.
+// of its change. All but an Index that waits see every change that any request saw
+// before.
 type Requests interface {
-	// Get reads a document. With an index it blocks, for about a minute at most,
-	// until the document changes after that index.
-	Get(ctx context.Context, key policy.Key, index uint64) Reading
-	// List blocks like Get until a key that begins with prefix changes, and answers
-	// the index to go on from. It answers ErrRefused where the token may not list.
-	List(ctx context.Context, prefix string, index uint64) (uint64, error)
-	// Read reads documents, one Reading for each key in the same order. It sees every
-	// change that any request saw before. It answers ErrRefused, ErrTooLarge, or
-	// an *store.Error that holds for all of them.
+	// Get reads a document.
+	Get(ctx context.Context, key policy.Key) Reading
+	// Read reads documents, one Reading for each key in the same order. It answers
+	// ErrRefused, ErrTooLarge, or an *store.Error that holds for all of them.
 	Read(ctx context.Context, keys []policy.Key) ([]Reading, error)
+	// Index answers the index to go on from. With one to wait from, it blocks until
+	// something changes after that, for about a minute at most, and may answer ErrLags
+	// instead. It answers ErrRefused where the token may not list.
+	Index(ctx context.Context, q Query) (uint64, error)
 }
 
 // Mux serves fetches and watches. It is safe for concurrent use.
@@ -178,10 +189,9 @@ func (m *Mux) step(ctx context.Context, tasks *sync.WaitGroup) time.Duration {
 		for _, g := range m.replan() {
 			own, cancel := context.WithCancel(ctx)
 			g.cancel = cancel
-			turn := m.turnOf(g)
 			tasks.Go(func() {
 				defer cancel()
-				m.follow(own, g, turn)
+				m.follow(own, g)
 			})
 		}
 	}
