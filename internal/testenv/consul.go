@@ -22,15 +22,18 @@ type ConsulOptions struct {
 	// TLS serves HTTPS with a certificate of this authority, to clients that show one
 	// of it; plain HTTP when nil.
 	TLS *Authority
+	// Follow makes it a follower of that server, which has no ACLs; alone when nil.
+	Follow *ConsulServer
 }
 
-// ConsulServer is a running Consul server, alone in its datacenter dc1.
+// ConsulServer is a running Consul server in its datacenter dc1.
 type ConsulServer struct {
 	// Addr is its HTTP address, a URL.
 	Addr string
 	// Token may do anything; empty without ACLs.
 	Token string
 
+	serf    string // port of the gossip
 	scheme  string
 	client  *http.Client
 	dir     string
@@ -63,8 +66,14 @@ func StartConsul(ctx context.Context, options ConsulOptions) (*ConsulServer, err
 // not change from one try to start to the next.
 func (s *ConsulServer) configure(options ConsulOptions) ([]string, error) {
 	args := []string{
-		"agent", "-dev", "-bind=" + loopback, "-client=" + loopback, "-log-level=warn",
+		"agent", "-bind=" + loopback, "-client=" + loopback, "-log-level=warn",
 		"-dns-port=-1", "-grpc-port=-1", "-grpc-tls-port=-1", "-serf-wan-port=-1",
+	}
+	if leader := options.Follow; leader != nil {
+		args = append(args, "-server", "-node=follower", "-data-dir="+filepath.Join(s.dir, "data"),
+			"-retry-join="+loopback+":"+leader.serf)
+	} else {
+		args = append(args, "-dev", "-node=leader")
 	}
 	if options.ACL {
 		s.Token = managementToken
@@ -140,6 +149,7 @@ func (s *ConsulServer) start(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	s.serf = ports[1]
 	s.Addr = s.scheme + "://" + loopback + ":" + ports[0]
 	s.process, err = startProcess(ctx, s.dir, "consul", slices.Concat(args,
 		[]string{"-" + s.scheme + "-port=" + ports[0], "-serf-lan-port=" + ports[1], "-server-port=" + ports[2]})...)

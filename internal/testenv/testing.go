@@ -53,6 +53,11 @@ func WithTLS(ca *Authority) func(*ConsulOptions) {
 	return func(o *ConsulOptions) { o.TLS = ca }
 }
 
+// Following makes Consul a follower of another server.
+func Following(leader *ConsulServer) func(*ConsulOptions) {
+	return func(o *ConsulOptions) { o.Follow = leader }
+}
+
 // Vault starts a Vault server that stops when the test ends.
 func Vault(tb testing.TB) *VaultServer {
 	tb.Helper()
