@@ -85,15 +85,20 @@ func (r *requests) Index(ctx context.Context, q mux.Query) (uint64, error) {
 	case err == nil:
 		return meta.LastIndex, nil
 	}
-	failure := classify(err, met)
+	return 0, unindexed(classify(err, met), q, options.AllowStale)
+}
+
+// unindexed is the error of an Index that failed; stale says that any server may have
+// answered.
+func unindexed(failure *store.Error, q mux.Query, stale bool) error {
 	forbidden := failure.Reason == v1alpha1.ReasonKeyForbidden
 	switch {
-	case options.AllowStale && (forbidden || failure.Reason == v1alpha1.ReasonCredentialRejected):
-		return 0, mux.ErrLags // it may not know the token yet
+	case stale && (forbidden || failure.Reason == v1alpha1.ReasonCredentialRejected):
+		return mux.ErrLags // it may not know the token yet
 	case forbidden && !q.Exact:
-		return 0, mux.ErrRefused
+		return mux.ErrRefused
 	}
-	return 0, failure
+	return failure
 }
 
 func (r *requests) ask(q mux.Query, options *api.QueryOptions) (*api.QueryMeta, error) {

@@ -32,15 +32,21 @@ func (m *Mux) turn(ctx context.Context, g *group) (news bool, err error) {
 	if before > 0 && after > before {
 		m.narrow(ctx, m.keysOf(g), before, still)
 	}
-	for _, r := range m.woken(g, after, still) {
+	moved, err := await(ctx, m.woken(g, after, still))
+	return news || moved, err
+}
+
+// await waits for the rereads and answers whether one brought another version.
+func await(ctx context.Context, reads []reread) (moved bool, err error) {
+	for _, r := range reads {
 		select {
 		case <-ctx.Done():
-			return news, ctx.Err()
+			return moved, ctx.Err()
 		case got := <-r.waiter.answer:
-			news = news || got.settled() && got.version() != r.had
+			moved = moved || got.settled() && got.version() != r.had
 		}
 	}
-	return news, nil
+	return moved, nil
 }
 
 // reread is a read that a group waits for.
