@@ -166,7 +166,7 @@ func TestFault_AClientThatTheStoreRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 				client := &http.Client{Transport: transport, Timeout: time.Minute}
-				for range 200 {
+				for range 50 {
 					answer, err := client.Get(server.URL)
 					transport.CloseIdleConnections()
 					if err == nil {
