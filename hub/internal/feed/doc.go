@@ -14,6 +14,15 @@
 // all of its documents together; one source never waits for another. They hold for
 // calls, or for the requests of a store.Multiplexer, which passes them itself.
 //
+// The requests that wait for their source go in this order: documents about which the
+// store said nothing yet, documents that somebody asks for (a Refresh, a subscriber
+// that is new or has another interval), documents whose interval is over; within
+// each, first come, first served. The order is strict. Where documents are due faster
+// than the source's rate allows, each of them has its turn, later than its interval: a
+// thousand documents at ten requests a second are fetched every hundred seconds. Where
+// people ask faster than the rate allows, what is periodic waits until they stop; a
+// document has one request in the queue, however many ask.
+//
 // The last good document is kept while fetching fails. Nothing is kept of a
 // document that nobody subscribes to, and nothing is carried from one revision of
 // a source to the next: what an old credential read is not shown under a new one.

@@ -146,8 +146,7 @@ func (f *Feeds) Refresh(sub Subscriber) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if d, ok := f.clusters[sub.Cluster][sub]; ok {
-		d.wanted = true
-		d.disturb()
+		d.want()
 	}
 }
 
@@ -244,8 +243,7 @@ func (f *Feeds) begin(d *feed, cancel context.CancelFunc) bool {
 
 // hush interrupts the watches of a source whose store asked for quiet; they wait
 // like everybody else before they begin again.
-func (f *Feeds) hush(s *source, until time.Time) {
-	s.Hush(until)
+func (f *Feeds) hush(s *source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, d := range f.feeds {

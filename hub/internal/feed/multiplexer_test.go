@@ -56,10 +56,11 @@ func (b *batching) Fetch(ctx context.Context, key policy.Key) (*store.Document, 
 func (b *batching) request(ctx context.Context, answered chan struct{}) {
 	defer close(answered)
 	gate, _ := b.state()
-	if gate.Enter(ctx) != nil {
+	done, err := gate.Enter(ctx)
+	if err != nil {
 		return
 	}
-	defer gate.Leave()
+	defer done(nil)
 	<-time.After(b.takes) // by the clock of the bubble
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,33 +112,32 @@ func TestMultiplexer_TheGateHoldsTheClassToItsLimits(t *testing.T) {
 		f := start(t)
 		f.Subscribe(sub(1), source, key, time.Hour)
 		pass(time.Minute)
-		spent := func(what func() error) time.Duration {
+		spent := func(pass func(context.Context) (store.Done, error)) (store.Done, time.Duration) {
 			began := time.Now()
-			if err := what(); err != nil {
-				t.Error(err)
+			done, err := pass(t.Context())
+			if err != nil {
+				t.Fatal(err)
 			}
-			return time.Since(began)
+			return done, time.Since(began)
 		}
-		ctx := t.Context()
 		gate, _ := s.state()
-		_ = gate.Admit(ctx)
-		if took := spent(func() error { return gate.Admit(ctx) }); took != 500*time.Millisecond {
+		first, _ := spent(gate.Admit)
+		if _, took := spent(gate.Admit); took != 500*time.Millisecond {
 			t.Errorf("admitted after %s at two a second", took)
 		}
-		gate.Hush(time.Now().Add(time.Minute))
-		if took := spent(func() error { return gate.Enter(ctx) }); took != time.Minute {
+		first(&store.Error{Reason: v1alpha1.ReasonStoreThrottled, RetryAfter: time.Minute, Err: errors.New("429")})
+		placed, took := spent(gate.Enter)
+		if took != time.Minute {
 			t.Errorf("entered after %s, want the quiet of a minute kept", took)
 		}
-		full, cancel := context.WithTimeout(ctx, time.Hour)
+		full, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := gate.Enter(full); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := gate.Enter(full); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want no second place", err)
 		}
-		gate.Leave()
-		if err := gate.Enter(ctx); err != nil {
-			t.Error(err)
-		}
-		gate.Leave()
+		placed(nil)
+		placed, _ = spent(gate.Enter)
+		placed(nil)
 		f.stop()
 	})
 }

@@ -119,7 +119,7 @@ func (m *Mux) assign(g *group, s scope) {
 	for _, key := range s.keys {
 		e := m.entries[key]
 		if e.group != g && g.index > 0 && e.asOf < g.index {
-			m.enqueue(e)
+			m.enqueue(e, store.Periodic)
 		}
 		e.group = g
 		g.members = append(g.members, e)
@@ -162,7 +162,7 @@ func (m *Mux) follow(ctx context.Context, g *group, turn turn) {
 	pace := rate.NewLimiter(rate.Every(hotPause), hotBurst)
 	vain := 0
 	for {
-		if sleep(ctx, max(pace.Reserve().Delay(), calm(vain))) != nil || m.gate.Admit(ctx) != nil {
+		if sleep(ctx, max(pace.Reserve().Delay(), calm(vain))) != nil {
 			return
 		}
 		news, err := turn(ctx, g)
@@ -182,12 +182,17 @@ func (m *Mux) follow(ctx context.Context, g *group, turn turn) {
 
 // getOnce asks for the group's only key.
 func (m *Mux) getOnce(ctx context.Context, g *group) (news bool, err error) {
+	done, err := m.gate.Admit(ctx)
+	if err != nil {
+		return false, err
+	}
 	m.mu.Lock()
 	e, index := g.members[0], g.index
 	m.clock++
 	sent := m.clock
 	m.mu.Unlock()
 	got := m.requests.Get(ctx, e.key, index)
+	done(got.Err)
 	if ctx.Err() != nil || !got.settled() {
 		return false, got.Err
 	}
@@ -220,7 +225,6 @@ func (m *Mux) advance(g *group, answered uint64) {
 func (m *Mux) fail(g *group, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.heed(err)
 	if errors.Is(err, ErrRefused) {
 		m.listAt = time.Now().Add(refusedFor)
 	}

@@ -5,15 +5,21 @@ import (
 	"time"
 
 	"dynamic-config.rs/fleet/hub/internal/policy"
+	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
 // listOnce asks for what is below the group's prefix, and has its keys read when
 // something there moved.
 func (m *Mux) listOnce(ctx context.Context, g *group) (news bool, err error) {
+	done, err := m.gate.Admit(ctx)
+	if err != nil {
+		return false, err
+	}
 	m.mu.Lock()
 	prefix, before, due := g.prefix, g.index, g.checked.Add(recheck)
 	m.mu.Unlock()
 	after, err := m.requests.List(ctx, prefix, before)
+	done(err)
 	quiet := after == before
 	if err != nil || quiet && time.Now().Before(due) {
 		return true, err
@@ -74,11 +80,13 @@ func (m *Mux) narrow(ctx context.Context, keys []policy.Key, index uint64, still
 
 // ask lists a prefix without blocking.
 func (m *Mux) ask(ctx context.Context, prefix string) (uint64, error) {
-	if err := m.gate.Enter(ctx); err != nil {
+	done, err := m.gate.Enter(ctx)
+	if err != nil {
 		return 0, err
 	}
-	defer m.gate.Leave()
-	return m.requests.List(ctx, prefix, 0)
+	index, err := m.requests.List(ctx, prefix, 0)
+	done(err)
+	return index, err
 }
 
 // woken has the keys of a group read whose query came back, but those that stand
@@ -102,7 +110,7 @@ func (m *Mux) woken(g *group, index uint64, still map[policy.Key]bool) []reread 
 		}
 		w := &waiter{answer: make(chan Reading, 1)}
 		e.waiters[w] = struct{}{}
-		m.enqueue(e)
+		m.enqueue(e, store.Prompt)
 		reads = append(reads, reread{w, e.version})
 	}
 	return reads

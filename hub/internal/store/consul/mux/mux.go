@@ -3,7 +3,6 @@ package mux
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
@@ -81,12 +80,12 @@ type Mux struct {
 	mu      sync.Mutex
 	entries map[policy.Key]*entry
 	groups  map[string]*group
-	queue   []*entry // to be read
-	reads   int      // batches under way
-	pending int      // of them, those that wait for the gate
-	clock   uint64   // counts requests and answers
-	index   uint64   // the highest that the store answered
-	era     int      // counts how often the index went back
+	queue   queue  // to be read
+	reads   int    // batches under way
+	pending int    // of them, those that wait for the gate
+	clock   uint64 // counts requests and answers
+	index   uint64 // the highest that the store answered
+	era     int    // counts how often the index went back
 	planAt  time.Time
 	unsplit time.Time // since when new keys wait for the next plan
 	// Not tried before, because it was refused:
@@ -102,6 +101,7 @@ type entry struct {
 	updated uint64 // clock of the last reading
 	size    int    // bytes
 	queued  bool
+	urgency store.Priority // in the queue
 	watched bool
 	waiters map[*waiter]struct{}
 	idle    time.Time // since when nobody waits
@@ -111,9 +111,10 @@ type entry struct {
 // waiter is a call that waits: a watch for another version than after, a fetch for
 // the next read.
 type waiter struct {
-	watch  bool
-	after  string
-	answer chan Reading // room for one
+	watch   bool
+	after   string
+	urgency store.Priority
+	answer  chan Reading // room for one
 }
 
 // New answers a Mux whose requests pass the gate.
@@ -161,6 +162,7 @@ func (m *Mux) await(ctx context.Context, key policy.Key, w *waiter) Reading {
 		m.stop = stop
 		m.ended.Go(func() { m.run(own) })
 	})
+	w.urgency = store.PriorityOf(ctx)
 	e := m.join(key, w)
 	select {
 	case got := <-w.answer:
@@ -193,7 +195,7 @@ func (m *Mux) step(ctx context.Context, tasks *sync.WaitGroup) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// Those that wait for the gate will take what is queued.
-	for m.reads < maxReads && m.pending*m.batch < len(m.queue) {
+	for m.reads < maxReads && m.pending*m.batch < m.queue.len() {
 		m.reads++
 		m.pending++
 		tasks.Go(func() { m.read(ctx) })
@@ -226,7 +228,7 @@ func (m *Mux) join(key policy.Key, w *waiter) *entry {
 	}
 	e.waiters[w] = struct{}{}
 	if !w.watch {
-		m.enqueue(e)
+		m.enqueue(e, w.urgency)
 		return e
 	}
 	e.watched = true
@@ -235,7 +237,7 @@ func (m *Mux) join(key policy.Key, w *waiter) *entry {
 		e.known, e.version, e.asOf = true, w.after, indexOf(w.after)
 	}
 	if e.version != w.after || e.isBehind() {
-		m.enqueue(e)
+		m.enqueue(e, w.urgency)
 	}
 	if e.group == nil {
 		m.planSoon()
@@ -247,15 +249,6 @@ func (m *Mux) join(key policy.Key, w *waiter) *entry {
 // not read: a read failed meanwhile.
 func (e *entry) isBehind() bool {
 	return e.group != nil && len(e.group.members) > 1 && e.asOf < e.group.index
-}
-
-// indexOf answers the index of a version; zero where there is none.
-func indexOf(version string) uint64 {
-	index, err := strconv.ParseUint(version, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return index
 }
 
 // part removes a waiter whose call ended.
