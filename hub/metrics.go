@@ -31,6 +31,8 @@ func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) error
 			func() float64 { return float64(feeds.Stats().Watches) }),
 		counter("dynamicconfig_hub_store_failures_total", "Fetches and watches that failed.",
 			func() float64 { return float64(feeds.Stats().Failures) }),
+		gauge("dynamicconfig_hub_stores_down", "Classes whose store does not answer this replica and is only probed.",
+			func() float64 { return float64(feeds.Stats().Down) }),
 	} {
 		if err := metrics.Registry.Register(c); err != nil {
 			return err

@@ -8,11 +8,16 @@
 //
 // A store that can be watched is watched; another, or one that has no room for one
 // more watch, is polled at the shortest interval of the subscribers, at a phase of
-// its own. A failing document is
-// tried again after its interval at the earliest, and ever more rarely. A
-// source's rate, its number of requests at once and a store's Retry-After hold for
-// all of its documents together; one source never waits for another. They hold for
-// calls, or for the requests of a store.Multiplexer, which passes them itself.
+// its own. A failing document is tried again after its interval at the earliest, and
+// ever more rarely, but once when its store comes back. A source's rate, its number of
+// requests at once and a store's Retry-After hold for all of its documents together;
+// one source never waits for another. They hold for calls, or for the requests of a
+// store.Multiplexer, which passes them itself.
+//
+// A store whose requests fail five times in a row, in ways that are no single
+// document's, is down: one request at a time is sent as a probe, one to fifteen
+// seconds apart, whatever is due or asked for. Documents that wait for it keep what
+// they have and say why; the first answer lets them go.
 //
 // The requests that wait for their source go in this order: documents about which the
 // store said nothing yet, documents that somebody asks for (a Refresh, a subscriber

@@ -3,8 +3,6 @@ package feed
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -41,6 +39,7 @@ type feed struct {
 	interval    time.Duration // the shortest of the subscribers
 	doc         *Document
 	err         error
+	fetching    bool               // a fetch waits or is under way
 	answered    bool               // the store said something about this document
 	wanted      bool               // a fetch was asked for
 	prompt      bool               // the next fetch is one that somebody waits for
@@ -89,6 +88,7 @@ func (d *feed) run(ctx context.Context) {
 // fetch makes one request, when the source lets it. A multiplexer's requests are let
 // pass one by one, and bounded, by itself.
 func (d *feed) fetch(ctx context.Context) result {
+	d.begin()
 	reader, err := d.source.get()
 	if err != nil {
 		d.heard()
@@ -233,35 +233,4 @@ func (d *feed) rest(ctx context.Context, next plan) {
 		}
 		timer.Stop()
 	}
-}
-
-// publish keeps the result and wakes the subscribers when it is news to them.
-func (d *feed) publish(got result) {
-	for _, sub := range d.keep(got) {
-		d.owner.wake(sub)
-	}
-}
-
-// keep answers whom to wake.
-func (d *feed) keep(got result) []Subscriber {
-	d.owner.mu.Lock()
-	defer d.owner.mu.Unlock()
-	news := !sameError(d.err, got.err)
-	d.err = got.err
-	d.answered = d.answered || !isOutage(got.err)
-	if got.err == nil && (d.doc == nil || d.doc.Version != got.doc.Version) {
-		d.doc = &Document{Document: got.doc}
-		news = true
-	}
-	if !news || d.released {
-		return nil
-	}
-	return slices.Collect(maps.Keys(d.subscribers))
-}
-
-func sameError(a, b error) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return store.ReasonOf(a) == store.ReasonOf(b) && a.Error() == b.Error()
 }

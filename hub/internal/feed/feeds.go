@@ -154,6 +154,8 @@ func (f *Feeds) Refresh(sub Subscriber) {
 type Stats struct {
 	// Sources, Feeds and Subscribers held now.
 	Sources, Feeds, Subscribers int
+	// Down is how many of the sources' stores are taken to be down.
+	Down int
 	// Fetches sent, Watches begun, and Failures of both, since the start. An absent
 	// document is no failure.
 	Fetches, Watches, Failures uint64
@@ -169,6 +171,11 @@ func (f *Feeds) Stats() Stats {
 		Fetches:  f.fetches.Load(),
 		Watches:  f.watches.Load(),
 		Failures: f.failures.Load(),
+	}
+	for _, s := range f.sources {
+		if why, _ := s.gate.outage(); why != nil {
+			stats.Down++
+		}
 	}
 	for _, subscribers := range f.clusters {
 		stats.Subscribers += len(subscribers)
@@ -239,16 +246,4 @@ func (f *Feeds) begin(d *feed, cancel context.CancelFunc) bool {
 	}
 	d.cancel = cancel
 	return true
-}
-
-// hush interrupts the watches of a source whose store asked for quiet; they wait
-// like everybody else before they begin again.
-func (f *Feeds) hush(s *source) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, d := range f.feeds {
-		if d.source == s && d.interrupt != nil {
-			d.interrupt()
-		}
-	}
 }

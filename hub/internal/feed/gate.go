@@ -12,31 +12,19 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
-// Limits bound what is asked of a store on behalf of one class. Zero values take
-// the defaults.
-type Limits struct {
-	// RequestsPerSecond at most; 20 by default.
-	RequestsPerSecond int
-	// Burst above that rate; 40 by default.
-	Burst int
-	// Concurrency is how many fetches are under way at most, watches aside; 8 by
-	// default.
-	Concurrency int
-	// MinInterval is the shortest interval of a document; a second by default.
-	MinInterval time.Duration
-}
-
 // gate lets the requests of one source pass: in the order of its queue, at the
-// source's rate, so many at once, and not while the store wants quiet.
+// source's rate, so many at once, not while the store wants quiet, and one at a time
+// while it is down.
 type gate struct {
 	limiter *rate.Limiter
 
 	// mu guards what follows.
-	mu     sync.Mutex
-	queue  queue
-	places int         // that are free
-	quiet  time.Time   // nothing passes before
-	timer  *time.Timer // looks again; nil before it was needed
+	mu      sync.Mutex
+	queue   queue
+	breaker breaker
+	places  int         // that are free
+	quiet   time.Time   // nothing passes before
+	timer   *time.Timer // looks again; nil before it was needed
 }
 
 func newGate(limits Limits) *gate {
@@ -88,21 +76,37 @@ func (g *gate) withdraw(t *turn) {
 	}
 }
 
-// done ends a request that was let pass; true when the store asked for quiet.
-func (g *gate) done(t *turn, err error) (hushed bool) {
+// news is what the end of a request means for the whole source.
+type news struct {
+	hushed bool // the store asked for quiet
+	turned turned
+}
+
+// done ends a request that was let pass.
+func (g *gate) done(t *turn, err error) news {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t.place {
 		g.places++
 	}
+	now := time.Now()
+	got := news{turned: g.breaker.after(err, t.probe, now)}
 	if failure, ok := errors.AsType[*store.Error](err); ok && failure.RetryAfter > 0 {
-		hushed = true
-		if until := time.Now().Add(failure.RetryAfter); until.After(g.quiet) {
+		got.hushed = true
+		if until := now.Add(failure.RetryAfter); until.After(g.quiet) {
 			g.quiet = until
 		}
 	}
 	g.pass()
-	return hushed
+	return got
+}
+
+// outage is why the store is taken to be down, about no key; nil while it is up. Due
+// says whether a probe may be sent.
+func (g *gate) outage() (why *store.Error, due bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.breaker.why, !g.breaker.probing && !time.Now().Before(g.breaker.retryAt)
 }
 
 // earliest is the moment before which a new turn of the priority surely waits.
@@ -120,9 +124,11 @@ func (g *gate) earliest(p store.Priority) time.Time {
 // pass lets go who may, and looks again when somebody may later. Called with mu held.
 func (g *gate) pass() {
 	for {
-		t := g.queue.next(g.places > 0, true)
+		// What blocks on purpose is no probe: its answer would tell nothing for long.
+		isDown := g.breaker.isDown()
+		t := g.queue.next(g.places > 0 && !g.breaker.probing, !isDown)
 		if t == nil {
-			return // until somebody comes, or a place is free
+			return // until somebody comes, a place is free, or a probe ends
 		}
 		if wait := g.shut(); wait > 0 {
 			g.later(wait)
@@ -132,6 +138,7 @@ func (g *gate) pass() {
 		if t.place {
 			g.places--
 		}
+		t.probe, g.breaker.probing = isDown, isDown
 		close(t.passed)
 	}
 }
@@ -140,7 +147,7 @@ func (g *gate) pass() {
 // mu held.
 func (g *gate) shut() time.Duration {
 	now := time.Now()
-	if wait := g.quiet.Sub(now); wait > 0 {
+	if wait := max(g.quiet.Sub(now), g.breaker.retryAt.Sub(now)); wait > 0 {
 		return wait
 	}
 	paid := g.limiter.ReserveN(now, 1)

@@ -60,8 +60,8 @@ func (b *batching) request(ctx context.Context, answered chan struct{}) {
 	if err != nil {
 		return
 	}
-	defer done(nil)
 	<-time.After(b.takes) // by the clock of the bubble
+	done(b.Probe(ctx))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.requests++
@@ -159,6 +159,45 @@ func TestMultiplexer_AnErrorOfItsOwnIsAnError(t *testing.T) {
 		pass(2 * time.Minute)
 		if got := f.Subscribe(sub(1), source, key, time.Minute); text(got) != "one" || got.Err != nil {
 			t.Errorf("document %q, error %v", text(got), got.Err)
+		}
+		f.stop()
+	})
+}
+
+func TestMultiplexer_AnOutageCostsAHandfulOfRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const documents = 300
+		s := &batching{Store: memory.New(), takes: time.Second}
+		source := feed.Source{ID: "class", Open: func() (store.Reader, error) { return s, nil }}
+		f := start(t)
+		look := func(n int) feed.Snapshot {
+			return f.Subscribe(sub(n), source, policy.Key(fmt.Sprint(n)), 15*time.Second)
+		}
+		for n := range documents {
+			s.Put(policy.Key(fmt.Sprint(n)), "one")
+			look(n)
+		}
+		pass(time.Minute)
+		s.Fail(failing(v1alpha1.ReasonStoreUnreachable))
+		_, before := s.state()
+		pass(10 * time.Minute)
+		if _, after := s.state(); after-before > 10*8 || after == before {
+			t.Errorf("%d requests in ten minutes of outage", after-before)
+		}
+		for n := range documents {
+			s.Put(policy.Key(fmt.Sprint(n)), "two")
+			f.Refresh(sub(n))
+			if got := look(n); text(got) != "one" || store.ReasonOf(got.Err) != v1alpha1.ReasonStoreUnreachable {
+				t.Fatalf("document %d: %q, %v; want the last good one and why there is no newer", n, text(got), got.Err)
+			}
+		}
+		s.Fail(nil)
+		pass(30 * time.Second)
+		for n := range documents {
+			if got := look(n); text(got) != "two" || got.Err != nil {
+				t.Errorf("document %d: %q, %v", n, text(got), got.Err)
+			}
 		}
 		f.stop()
 	})

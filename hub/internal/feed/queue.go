@@ -11,6 +11,7 @@ type turn struct {
 	priority store.Priority
 	place    bool          // it needs one of the places for requests at once
 	passed   chan struct{} // closed when it may be sent
+	probe    bool          // it passed while the store was down
 	number   uint64        // in the order of coming
 }
 

@@ -8,6 +8,20 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
+// Limits bound what is asked of a store on behalf of one class. Zero values take
+// the defaults.
+type Limits struct {
+	// RequestsPerSecond at most; 20 by default.
+	RequestsPerSecond int
+	// Burst above that rate; 40 by default.
+	Burst int
+	// Concurrency is how many fetches are under way at most, watches aside; 8 by
+	// default.
+	Concurrency int
+	// MinInterval is the shortest interval of a document; a second by default.
+	MinInterval time.Duration
+}
+
 // Source is a class with one credential.
 type Source struct {
 	// ID names the class: kind/name, or kind/namespace/name.
@@ -92,10 +106,21 @@ func (s *source) wait(ctx context.Context, place bool) (store.Done, error) {
 		return nil, err
 	}
 	return func(err error) {
-		if s.gate.done(t, err) {
-			s.owner.hush(s)
-		}
+		s.spread(s.gate.done(t, err))
 	}, nil
+}
+
+// spread tells the feeds what they have to know.
+func (s *source) spread(got news) {
+	if got.hushed {
+		s.owner.hush(s)
+	}
+	switch got.turned {
+	case down:
+		s.owner.suspend(s)
+	case up:
+		s.owner.resume(s)
+	}
 }
 
 // isCrowded says whether the store had no room for another watch lately.
