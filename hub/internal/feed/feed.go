@@ -71,7 +71,7 @@ func (r result) version() string {
 // run follows the document until the context ends.
 func (d *feed) run(ctx context.Context) {
 	next := newPlan(d.id)
-	for {
+	for ctx.Err() == nil {
 		got := d.fetch(ctx)
 		if ctx.Err() != nil {
 			return

@@ -97,6 +97,9 @@ func TestMultiplexer_CallsAreNotLimitedButRequests(t *testing.T) {
 			t.Errorf("%d of %d documents are watched", got.Watches, documents)
 		}
 		f.stop()
+		if got := f.Stats(); got.Fetches != documents {
+			t.Errorf("%d fetches, want none more at the end", got.Fetches)
+		}
 	})
 }
 
