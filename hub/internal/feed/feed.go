@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"time"
@@ -36,8 +37,12 @@ type feed struct {
 
 	// Guarded by owner.mu:
 	subscribers map[Subscriber]time.Duration
-	interval    time.Duration // the shortest of the subscribers
-	doc         *Document
+	interval    time.Duration   // the shortest of the subscribers
+	doc         *Document       // the last good version; nil before it, and when given up
+	last        *store.Document // the same, but for the content when that is given up
+	missed      bool            // the content is asked for again
+	listed      *list.Element   // in the budget; nil without doc
+	size        int64           // of doc, in bytes
 	err         error
 	fetching    bool               // a fetch waits or is under way
 	answered    bool               // the store said something about this document
@@ -46,6 +51,7 @@ type feed struct {
 	released    bool               // nobody subscribes any more
 	cancel      context.CancelFunc // ends the goroutine; nil before it began
 	interrupt   context.CancelFunc // ends the watch under way; nil without one
+	joined      store.Priority     // what the waiting fetch joined the queue with
 	rejoin      context.CancelFunc // has the waiting fetch join the queue anew; nil without one
 }
 
@@ -58,6 +64,15 @@ type result struct {
 // settled says whether the store gave its word: a document, or none.
 func (r result) settled() bool {
 	return r.err == nil || store.IsAbsent(r.err)
+}
+
+// bare is what is needed of a result that was published: a watch may block for long,
+// and must not hold on to a document that was given up.
+func (r result) bare() result {
+	if r.doc != nil {
+		r.doc = bare(r.doc)
+	}
+	return r
 }
 
 // version is what a watch goes on from.
@@ -78,7 +93,7 @@ func (d *feed) run(ctx context.Context) {
 		}
 		d.publish(got)
 		if got.settled() {
-			got = d.follow(ctx, got)
+			got = d.follow(ctx, got.bare())
 		}
 		next = next.after(got, time.Now())
 		d.rest(ctx, next)
@@ -141,10 +156,10 @@ func inTime(op string, key policy.Key, err error) error {
 }
 
 // read fetches the document, or polls it where the store can do that and a version
-// is held.
+// is known whose content is not asked for.
 func (d *feed) read(ctx context.Context, reader store.Reader) (*store.Document, error) {
 	if poller, ok := reader.(store.Poller); ok {
-		if last := d.held(); last != nil {
+		if last := d.known(); last != nil {
 			return poller.Poll(ctx, d.id.key, last)
 		}
 	}
@@ -178,8 +193,8 @@ func (d *feed) follow(ctx context.Context, got result) result {
 		case !ended: // hushed: goes on when the source may
 			continue
 		}
-		got = next
-		d.publish(got)
+		d.publish(next)
+		got = next.bare()
 	}
 	return got
 }

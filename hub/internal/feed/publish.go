@@ -51,12 +51,17 @@ func (d *feed) keep(got result) []Subscriber {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
 	d.fetching = false
+	if d.released {
+		return nil
+	}
 	news := !sameError(d.err, got.err)
 	d.err = got.err
-	d.answered = d.answered || !isOutage(got.err)
-	if got.err == nil && (d.doc == nil || d.doc.Version != got.doc.Version) {
-		d.doc = &Document{Document: got.doc}
-		news = true
+	switch {
+	case got.err == nil:
+		d.answered = true
+		news = d.take(got.doc) || news
+	case !isOutage(got.err):
+		d.answered, d.missed = true, false // who is woken when it ends asks again
 	}
 	if !news {
 		return nil
@@ -66,9 +71,6 @@ func (d *feed) keep(got result) []Subscriber {
 
 // audience is whom news are for; called with owner.mu held.
 func (d *feed) audience() []Subscriber {
-	if d.released {
-		return nil
-	}
 	return slices.Collect(maps.Keys(d.subscribers))
 }
 

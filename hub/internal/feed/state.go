@@ -69,9 +69,8 @@ func (d *feed) want() {
 // hurry makes the next fetch one that somebody waits for, also when it is in the
 // queue already; called with owner.mu held.
 func (d *feed) hurry() {
-	before := d.urgency()
 	d.prompt = true
-	if d.rejoin != nil && d.urgency() < before {
+	if d.rejoin != nil && d.urgency() < d.joined {
 		d.rejoin()
 	}
 }
@@ -79,7 +78,7 @@ func (d *feed) hurry() {
 // urgency is the priority of the next fetch; called with owner.mu held.
 func (d *feed) urgency() store.Priority {
 	switch {
-	case !d.answered:
+	case !d.answered || d.missed:
 		return store.First
 	case d.prompt:
 		return store.Prompt
@@ -98,8 +97,8 @@ func (d *feed) priority() store.Priority {
 func (d *feed) queued(rejoin context.CancelFunc) store.Priority {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
-	d.rejoin = rejoin
-	return d.urgency()
+	d.rejoin, d.joined = rejoin, d.urgency()
+	return d.joined
 }
 
 func (d *feed) unqueued() {
@@ -121,14 +120,14 @@ func (d *feed) currentInterval() time.Duration {
 	return d.interval
 }
 
-// held is the last good version; nil before there was one.
-func (d *feed) held() *store.Document {
+// known is the version to poll from; nil when the document has to be fetched.
+func (d *feed) known() *store.Document {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
-	if d.doc == nil {
+	if d.missed {
 		return nil
 	}
-	return d.doc.Document
+	return d.last
 }
 
 func (d *feed) isWanted() bool {
