@@ -77,10 +77,10 @@ func TestBreaker_ProbesAreFartherApartUpToFifteenSeconds(t *testing.T) {
 				t.Fatalf("failure %d turns %d, want %d", n, got, want)
 			}
 		}
-		for _, base := range []time.Duration{1, 2, 4, 8, 12, 12, 12} {
+		for _, seconds := range []float64{1, 2, 4, 8, 12.5, 12.5, 12.5} {
 			wait := b.retryAt.Sub(now)
-			if least := base * time.Second; wait < least || wait > min(2*least, 15*time.Second) {
-				t.Fatalf("the next probe is %s away, want at least %s", wait, least)
+			if least := time.Duration(seconds * 1e9); wait < least || wait > least+least/5 || wait > 15*time.Second {
+				t.Fatalf("the next probe is %s away, want %s and up to a fifth more", wait, least)
 			}
 			late := b.retryAt
 			if b.after(errUnreachable, false, now); b.retryAt != late {

@@ -28,14 +28,16 @@
 // people ask faster than the rate allows, what is periodic waits until they stop; a
 // document has one request in the queue, however many ask.
 //
-// The last good document is kept while fetching fails. All of them together, with what
-// was made of them, are bounded in bytes: those that nobody used for longest are given
-// up. Their versions are kept, so they are followed as before and nobody is woken
-// without news. A subscriber who asks for one gets a Snapshot without it, has it
-// fetched before everything else, and is woken. What is given up and asked for in turns
-// costs a request each time: the bound is to be larger than what is used at once. Nothing is kept of a
-// document that nobody subscribes to, and nothing is carried from one revision of
-// a source to the next: what an old credential read is not shown under a new one.
+// The last good document is kept while fetching fails. All of them together, with
+// what was made of them, are bounded in bytes: those that nobody used for longest are
+// given up. Their versions are kept, so they are followed as before and nobody is
+// woken without news. A subscriber who asks for one gets a Snapshot without it, has it
+// fetched before everything else, and is woken. What is given up and asked for in
+// turns costs a request each time: the bound is to be larger than what is used at once.
+//
+// Nothing is kept of a document that nobody subscribes to, and nothing is carried from
+// one revision of a source to the next: what an old credential read is not shown under
+// a new one.
 //
 // The render controller subscribes; [Feeds.Run] owns every goroutine. The package
 // decides nothing about access: see package policy.

@@ -108,9 +108,9 @@ func TestOutage_NobodyIsAskedAround(t *testing.T) {
 			for i := range 100 {
 				f.Refresh(sub(i))
 			}
-			fresh := f.Subscribe(sub(1000+n), source, policy.Key(fmt.Sprint("new", n)), time.Second)
+			f.Subscribe(sub(1000+n), source, policy.Key(fmt.Sprint("new", n)), time.Second)
 			synctest.Wait()
-			fresh = f.Subscribe(sub(1000+n), source, policy.Key(fmt.Sprint("new", n)), time.Second)
+			fresh := f.Subscribe(sub(1000+n), source, policy.Key(fmt.Sprint("new", n)), time.Second)
 			if store.ReasonOf(fresh.Err) != v1alpha1.ReasonStoreUnreachable {
 				t.Fatalf("a new document knows %v, want at once why there is none", fresh.Err)
 			}

@@ -116,6 +116,7 @@ func (s *source) spread(got news) {
 		s.owner.hush(s)
 	}
 	switch got.turned {
+	case stays: // nothing to tell
 	case down:
 		s.owner.suspend(s)
 	case up:

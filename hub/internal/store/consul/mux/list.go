@@ -11,15 +11,10 @@ import (
 // listOnce asks for what is below the group's prefix, and has its keys read when
 // something there moved.
 func (m *Mux) listOnce(ctx context.Context, g *group) (news bool, err error) {
-	done, err := m.gate.Admit(ctx)
-	if err != nil {
-		return false, err
-	}
 	m.mu.Lock()
 	prefix, before, due := g.prefix, g.index, g.checked.Add(recheck)
 	m.mu.Unlock()
-	after, err := m.requests.List(ctx, prefix, before)
-	done(err)
+	after, err := m.block(ctx, prefix, before)
 	quiet := after == before
 	if err != nil || quiet && time.Now().Before(due) {
 		return true, err
@@ -38,6 +33,17 @@ func (m *Mux) listOnce(ctx context.Context, g *group) (news bool, err error) {
 		}
 	}
 	return news, nil
+}
+
+// block lists a prefix, blocking until something moves, when the gate lets it.
+func (m *Mux) block(ctx context.Context, prefix string, index uint64) (uint64, error) {
+	done, err := m.gate.Admit(ctx)
+	if err != nil {
+		return 0, err
+	}
+	index, err = m.requests.List(ctx, prefix, index)
+	done(err)
+	return index, err
 }
 
 // reread is a read that a group waits for.
