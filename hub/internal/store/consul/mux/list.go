@@ -2,19 +2,29 @@ package mux
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"dynamic-config.rs/fleet/hub/internal/policy"
 	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
-// listOnce asks for what is below the group's prefix, and has its keys read when
-// something there moved.
-func (m *Mux) listOnce(ctx context.Context, g *group) (news bool, err error) {
+// turn waits until something moves below the group's prefix, or its only key does, and
+// has its keys read. Its news say whether the query was worth it. After an answer that
+// cannot be relied on, it does not wait: the leader is asked how things are.
+func (m *Mux) turn(ctx context.Context, g *group, done store.Done) (news bool, err error) {
 	m.mu.Lock()
-	prefix, before, due := g.prefix, g.index, g.checked.Add(recheck)
+	query := Query{Prefix: g.prefix, Exact: len(g.keys) == 1, After: g.index}
+	before, due := g.index, g.checked.Add(recheck)
 	m.mu.Unlock()
-	after, err := m.block(ctx, prefix, before)
+	if g.doubt {
+		query.After = 0
+	}
+	after, err := m.requests.Index(ctx, query)
+	done(err)
+	if g.doubt = errors.Is(err, ErrLags); g.doubt {
+		return true, nil
+	}
 	quiet := after == before
 	if err != nil || quiet && time.Now().Before(due) {
 		return true, err
@@ -24,26 +34,21 @@ func (m *Mux) listOnce(ctx context.Context, g *group) (news bool, err error) {
 	if before > 0 && after > before {
 		m.narrow(ctx, m.keysOf(g), before, still)
 	}
-	for _, r := range m.woken(g, after, still) {
-		select {
-		case <-ctx.Done():
-			return news, ctx.Err()
-		case got := <-r.waiter.answer:
-			news = news || got.settled() && got.version() != r.had
-		}
-	}
-	return news, nil
+	moved, err := await(ctx, m.woken(g, after, still))
+	return news || moved, err
 }
 
-// block lists a prefix, blocking until something moves, when the gate lets it.
-func (m *Mux) block(ctx context.Context, prefix string, index uint64) (uint64, error) {
-	done, err := m.gate.Admit(ctx)
-	if err != nil {
-		return 0, err
+// await waits for the rereads and answers whether one brought another version.
+func await(ctx context.Context, reads []reread) (moved bool, err error) {
+	for _, r := range reads {
+		select {
+		case <-ctx.Done():
+			return moved, ctx.Err()
+		case got := <-r.waiter.answer:
+			moved = moved || got.settled() && got.version() != r.had
+		}
 	}
-	index, err = m.requests.List(ctx, prefix, index)
-	done(err)
-	return index, err
+	return moved, nil
 }
 
 // reread is a read that a group waits for.
@@ -90,7 +95,7 @@ func (m *Mux) ask(ctx context.Context, prefix string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	index, err := m.requests.List(ctx, prefix, 0)
+	index, err := m.requests.Index(ctx, Query{Prefix: prefix})
 	done(err)
 	return index, err
 }

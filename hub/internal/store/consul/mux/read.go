@@ -3,7 +3,6 @@ package mux
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"dynamic-config.rs/fleet/hub/internal/policy"
@@ -99,7 +98,7 @@ func (m *Mux) request(ctx context.Context, b batch, done store.Done) {
 	var readings []Reading
 	var err error
 	if len(b.entries) == 1 {
-		readings = []Reading{m.requests.Get(ctx, b.entries[0].key, 0)}
+		readings = []Reading{m.requests.Get(ctx, b.entries[0].key)}
 		done(readings[0].Err)
 	} else {
 		readings, err = m.requests.Read(ctx, b.keys())
@@ -124,8 +123,8 @@ func (m *Mux) request(ctx context.Context, b batch, done store.Done) {
 	default:
 		for n, e := range b.entries {
 			got := readings[n]
-			if len(b.entries) > 1 && b.era == m.era {
-				// Read sees what any request saw before.
+			if b.era == m.era {
+				// It saw what any request saw before.
 				got.Index = max(got.Index, b.floor)
 			}
 			m.deliver(e, got, b.sent, b.fetches[n])
@@ -180,13 +179,4 @@ func (m *Mux) note(e *entry, got Reading, sent uint64) bool {
 	}
 	m.index = max(m.index, got.Index)
 	return true
-}
-
-// indexOf answers the index of a version; zero where there is none.
-func indexOf(version string) uint64 {
-	index, err := strconv.ParseUint(version, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return index
 }
