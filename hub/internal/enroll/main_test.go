@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/rand"
 	"crypto/x509"
+	"flag"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +33,11 @@ var (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(funcr.New(func(prefix, args string) { logged.add(prefix + " " + args) }, funcr.Options{Verbosity: 9}))
+	flag.Parse()
+	if flag.Lookup("test.fuzzworker").Value.String() == "true" {
+		m.Run() // FuzzEnroll needs no API server, and there are many workers
+		return
+	}
 	testenv.Main(m, func(c *testenv.Cluster) { hub = c }, testenv.WithoutControllers)
 }
 

@@ -33,7 +33,12 @@ type Issuer struct {
 // NewIssuer makes an issuer with a key of its own.
 func NewIssuer(tb testing.TB) *Issuer {
 	tb.Helper()
-	key := Key(tb)
+	return IssuerOf(tb, Key(tb))
+}
+
+// IssuerOf is the issuer of a key.
+func IssuerOf(tb testing.TB, key *ecdsa.PrivateKey) *Issuer {
+	tb.Helper()
 	spki, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		tb.Fatal(err)
