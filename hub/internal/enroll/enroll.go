@@ -87,6 +87,9 @@ func (s *Service) Enroll(ctx context.Context, req *fleetv1.EnrollRequest) (*flee
 	switch {
 	case err == nil:
 		log.Info("Cluster enrolled", "cluster", req.GetCluster(), "notAfter", resp.notAfter)
+	case errors.As(err, &refusal) && refusal.Reason == identity.ReasonTooManyRequests:
+		// What a stranger can do without end must not fill the log.
+		log.V(1).Info("Enrolment put off", "cluster", printable(req.GetCluster()))
 	case errors.As(err, &refusal):
 		log.Info("Enrolment refused", "cluster", printable(req.GetCluster()), "reason", refusal.Reason, "cause", err.Error())
 	default:
