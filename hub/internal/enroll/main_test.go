@@ -103,27 +103,27 @@ func joinable(t *testing.T, spec v1alpha1.SpokeClusterSpec, lives time.Duration)
 }
 
 // csr is a request for a key, signed by it.
-func csr(t testing.TB, key crypto.Signer, template *x509.CertificateRequest) []byte {
-	t.Helper()
+func csr(tb testing.TB, key crypto.Signer, template *x509.CertificateRequest) []byte {
+	tb.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return der
 }
 
 // audience is what a token for a cluster and a key must say.
-func audience(t testing.TB, name string, key crypto.Signer) string {
-	t.Helper()
+func audience(tb testing.TB, name string, key crypto.Signer) string {
+	tb.Helper()
 	text, err := identity.TokenAudience(spoketest.TrustDomain, name, key.Public())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return text
 }
 
 // asking asks with a key and a ServiceAccount's token.
-func asking(t testing.TB, name string, key crypto.Signer, token string) *fleetv1.EnrollRequest {
+func asking(t *testing.T, name string, key crypto.Signer, token string) *fleetv1.EnrollRequest {
 	t.Helper()
 	return &fleetv1.EnrollRequest{
 		Cluster: name, CsrDer: csr(t, key, &x509.CertificateRequest{}),
@@ -132,14 +132,14 @@ func asking(t testing.TB, name string, key crypto.Signer, token string) *fleetv1
 }
 
 // proving asks with a new key and a good token of an issuer for it.
-func proving(t testing.TB, name string, issuer *spoketest.Issuer) *fleetv1.EnrollRequest {
+func proving(t *testing.T, name string, issuer *spoketest.Issuer) *fleetv1.EnrollRequest {
 	t.Helper()
 	key := spoketest.Key(t)
 	return asking(t, name, key, issuer.Token(t, spoketest.Claims(audience(t, name, key))))
 }
 
 // joining asks as proving does, with a join token and the issuer's keys.
-func joining(t testing.TB, name, token string, issuer *spoketest.Issuer) *fleetv1.EnrollRequest {
+func joining(t *testing.T, name, token string, issuer *spoketest.Issuer) *fleetv1.EnrollRequest {
 	t.Helper()
 	req, keys := proving(t, name, issuer), issuer.Keys(t)
 	req.Evidence = &fleetv1.EnrollRequest_JoinToken{JoinToken: &fleetv1.JoinToken{

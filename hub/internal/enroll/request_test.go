@@ -93,7 +93,7 @@ func TestEnroll_Keys(t *testing.T) {
 
 // hugeRSA is a request for an RSA key of four million bits with a signature of that
 // size.
-func hugeRSA(t testing.TB) []byte {
+func hugeRSA(t *testing.T) []byte {
 	t.Helper()
 	const size = 500_000
 	raw := make([]byte, size)
