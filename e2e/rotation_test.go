@@ -43,11 +43,17 @@ func published(t *testing.T) []*x509.Certificate {
 // kept are the roots that an agent keeps.
 func kept(t *testing.T, spoke *stage.Spoke) []*x509.Certificate {
 	t.Helper()
+	return certificates(t, identityOf(t, spoke)["ca.crt"])
+}
+
+// identityOf is what an agent keeps of its identity.
+func identityOf(t *testing.T, spoke *stage.Spoke) map[string][]byte {
+	t.Helper()
 	secret := &corev1.Secret{}
 	if err := spoke.Client.Get(t.Context(), client.ObjectKey{Namespace: stage.Namespace, Name: "dynamic-config-spoke-identity"}, secret); err != nil {
 		t.Fatal(err)
 	}
-	return certificates(t, secret.Data["ca.crt"])
+	return secret.Data
 }
 
 // shown is the certificate that the hub shows now.
@@ -64,7 +70,8 @@ func shown(t *testing.T) *x509.Certificate {
 
 // A root is rotated while one spoke is connected and the other is away, and no process
 // of the hub restarts. The one that stayed learns of the new root; the one that was away
-// knows the old root alone when it comes back, and verifies the hub by it.
+// knows the old root alone when it comes back, and verifies the hub by it. Once the old
+// root is retired, its certificates count no more, and both enrol anew by themselves.
 func TestRotation_NoSpokeIsLockedOut(t *testing.T) {
 	g := gomega.NewWithT(t)
 	document := &corev1.ConfigMap{
@@ -91,11 +98,7 @@ func TestRotation_NoSpokeIsLockedOut(t *testing.T) {
 		t.Error("the old root is trusted no more")
 	}
 
-	// The next session, as there is one every half hour.
-	cluster := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: stayed.Name}}
-	update(t, fleet.Hub.Cluster, cluster, func(c *v1alpha1.SpokeCluster) { c.Spec.Suspend = true })
-	g.Eventually(func() bool { _, connected := epoch(t, stayed.Name); return connected }).WithTimeout(patience).Should(gomega.BeFalse())
-	update(t, fleet.Hub.Cluster, cluster, func(c *v1alpha1.SpokeCluster) { c.Spec.Suspend = false })
+	reconnect(t, stayed)
 	g.Eventually(func() bool { return slices.ContainsFunc(kept(t, stayed), root.Equal) }).WithTimeout(patience).
 		Should(gomega.BeTrue(), "the spoke that stayed does not know the new root")
 
@@ -111,4 +114,34 @@ func TestRotation_NoSpokeIsLockedOut(t *testing.T) {
 	}
 	g.Eventually(func() bool { return slices.ContainsFunc(kept(t, away), root.Equal) }).WithTimeout(patience).
 		Should(gomega.BeTrue(), "the spoke that was away does not learn of the new root")
+
+	for _, spoke := range fleet.Spokes {
+		if err := spoke.UpdateCA(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(t, fleet.Hub.Cluster, ca, func(s *corev1.Secret) {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, "dynamic-config.rs/retire-requested-at", "now")
+	})
+	g.Eventually(func() int { return len(published(t)) }).WithTimeout(patience).Should(gomega.Equal(1), "the old root is still trusted")
+	update(t, fleet.Hub.Cluster, document, func(m *corev1.ConfigMap) { m.Data["app.json"] = `{"colour":"green"}` })
+	for _, spoke := range fleet.Spokes {
+		reconnect(t, spoke) // its certificate is the old root's: it enrols anew
+		holds(t, spoke, "rotation", "colour", "green")
+		if cert := certificates(t, identityOf(t, spoke)["tls.crt"])[0]; cert.CheckSignatureFrom(root) != nil {
+			t.Errorf("%s: the certificate is the old root's", spoke.Name)
+		}
+	}
+}
+
+// reconnect ends a spoke's session and waits for the next one, as there is one every
+// half hour.
+func reconnect(t *testing.T, spoke *stage.Spoke) {
+	t.Helper()
+	cluster := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: spoke.Name}}
+	connected := func() bool { _, is := epoch(t, spoke.Name); return is }
+	update(t, fleet.Hub.Cluster, cluster, func(c *v1alpha1.SpokeCluster) { c.Spec.Suspend = true })
+	gomega.NewWithT(t).Eventually(connected).WithTimeout(patience).Should(gomega.BeFalse())
+	update(t, fleet.Hub.Cluster, cluster, func(c *v1alpha1.SpokeCluster) { c.Spec.Suspend = false })
+	gomega.NewWithT(t).Eventually(connected).WithTimeout(patience).Should(gomega.BeTrue())
 }

@@ -72,9 +72,11 @@ func New(w io.Writer) *Log {
 }
 
 // Enrolment records an answer to a request. The name in it counts as the cluster's only
-// when it was proven.
+// when it was proven. A request that was put off is none: nothing was decided, and a
+// stranger's many would hide what was.
 func (l *Log) Enrolment(ctx context.Context, req *fleetv1.EnrollRequest, err error) {
-	if l == nil {
+	var refusal *identity.Error
+	if l == nil || (errors.As(err, &refusal) && refusal.Reason == identity.ReasonTooManyRequests) {
 		return
 	}
 	attrs := []slog.Attr{evidence(req), from(ctx)}

@@ -101,6 +101,12 @@ func TestLog_Lines(t *testing.T) {
 			},
 			line("enrolment", "claimed", "", "verdict", "refused", "reason", "Failed", "evidence", "None", "from", "10.1.2.3"),
 		},
+		"an enrolment that was put off is no answer": {
+			func(ctx context.Context, l *audit.Log) {
+				l.Enrolment(ctx, join, &identity.Error{Reason: identity.ReasonTooManyRequests})
+			},
+			nil,
+		},
 		"a session that its spoke closed": {
 			func(ctx context.Context, l *audit.Log) { l.Session(ctx, "prod", nil) },
 			line("session", "cluster", "prod", "verdict", "ended", "reason", "Closed", "from", "10.1.2.3"),
@@ -139,7 +145,11 @@ func TestLog_Lines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var p paper
 			tc.do(calledFrom(t, "10.1.2.3:41234"), audit.New(&p))
-			if diff := cmp.Diff([]map[string]any{tc.want}, p.lines(t)); diff != "" {
+			var want []map[string]any
+			if tc.want != nil {
+				want = append(want, tc.want)
+			}
+			if diff := cmp.Diff(want, p.lines(t)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if strings.Contains(p.text.String(), canary) {
