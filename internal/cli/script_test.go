@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/internal/testbin"
 	"dynamic-config.rs/fleet/internal/testenv"
 )
 
@@ -37,22 +38,27 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Setup:               setUp,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"apply": apply, "target": target, "exits": exits, "await": await, "hub-handles": hubHandles, "shows": shows,
-		},
+		Setup:               func(env *testscript.Env) error { return setUp(env, workload, hub) },
+		Cmds:                commands,
 	})
+}
+
+type command = func(ts *testscript.TestScript, neg bool, args []string)
+
+var commands = map[string]command{
+	"apply": apply, "target": target, "exits": exits, "await": await, "hub-handles": hubHandles, "shows": shows, "waits": waits,
 }
 
 // setUp gives a script a namespace in both clusters, NS, and a kubeconfig with the
 // contexts workload and hub.
-func setUp(env *testscript.Env) error {
+func setUp(env *testscript.Env, workload, hub *testenv.Cluster) error {
 	namespace := "script-" + regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(filepath.Base(env.WorkDir), "-")
 	ctx := env.T().(interface{ Context() context.Context }).Context()
 	config := clientcmdapi.NewConfig()
 	for name, cluster := range map[string]*testenv.Cluster{"workload": workload, "hub": hub} {
+		env.Values[name] = cluster
 		err := cluster.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-		if err != nil {
+		if client.IgnoreAlreadyExists(err) != nil {
 			return err
 		}
 		config.Clusters[name] = &clientcmdapi.Cluster{Server: cluster.Config.Host, CertificateAuthorityData: cluster.Config.CAData}
@@ -62,6 +68,11 @@ func setUp(env *testscript.Env) error {
 	config.Clusters["gone"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
 	config.Contexts["gone"] = &clientcmdapi.Context{Cluster: "gone", Namespace: namespace}
 	config.CurrentContext = "workload"
+	kubectl, err := testbin.Path("kubectl")
+	if err != nil {
+		return err
+	}
+	env.Setenv("PATH", filepath.Dir(kubectl)+string(filepath.ListSeparator)+env.Getenv("PATH"))
 	env.Setenv("NS", namespace)
 	env.Setenv("KUBECONFIG", filepath.Join(env.WorkDir, "kubeconfig"))
 	return clientcmd.WriteToFile(*config, env.Getenv("KUBECONFIG"))
@@ -69,14 +80,11 @@ func setUp(env *testscript.Env) error {
 
 // clusterOf is the cluster that a script calls workload or hub.
 func clusterOf(ts *testscript.TestScript, name string) client.Client {
-	switch name {
-	case "workload":
-		return workload.Client
-	case "hub":
-		return hub.Client
+	cluster, ok := ts.Value(name).(*testenv.Cluster)
+	if !ok {
+		ts.Fatalf("no cluster is called %q", name)
 	}
-	ts.Fatalf("no cluster is called %q", name)
-	return nil
+	return cluster.Client
 }
 
 // scriptContext ends with the script.
@@ -125,7 +133,7 @@ func apply(ts *testscript.TestScript, _ bool, args []string) {
 func target(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := scriptContext(ts)
 	render := &v1alpha1.DynamicConfigRender{}
-	ts.Check(workload.Client.Get(ctx, client.ObjectKey{Namespace: ts.Getenv("NS"), Name: args[0]}, render))
+	ts.Check(clusterOf(ts, "workload").Get(ctx, client.ObjectKey{Namespace: ts.Getenv("NS"), Name: args[0]}, render))
 	for _, object := range objectsIn(ts, args[1]) {
 		object.SetNamespace(render.Namespace)
 		object.SetLabels(map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByValue, v1alpha1.LabelRenderUID: string(render.UID)})
@@ -133,7 +141,7 @@ func target(ts *testscript.TestScript, _ bool, args []string) {
 			v1alpha1.AnnotationRender: render.Name, v1alpha1.AnnotationContentID: "keyed-content-id",
 			v1alpha1.AnnotationRenderGeneration: strconv.FormatInt(render.Generation, 10), v1alpha1.AnnotationDataKeys: "2",
 		})
-		ts.Check(workload.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership))
+		ts.Check(clusterOf(ts, "workload").Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership))
 	}
 }
 
@@ -151,6 +159,14 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	if got != want {
 		ts.Fatalf("%v ended with %d, want %d", args[1:], got, want)
 	}
+}
+
+// waits PROGRAM ARG... runs a program until it succeeds.
+func waits(ts *testscript.TestScript, _ bool, args []string) {
+	err := wait.PollUntilContextTimeout(scriptContext(ts), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		return ts.Exec(args[0], args[1:]...) == nil, nil
+	})
+	ts.Check(err)
 }
 
 // shows FILE PATTERN... wants each pattern in a file, with blanks for any blanks.
@@ -187,7 +203,7 @@ func hubHandles(ts *testscript.TestScript, _ bool, args []string) {
 		defer close(done)
 		_ = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 			render := &v1alpha1.DynamicConfigRender{}
-			if err := workload.Client.Get(ctx, key, render); err != nil {
+			if err := clusterOf(ts, "workload").Get(ctx, key, render); err != nil {
 				return false, err
 			}
 			stamp := render.Annotations[v1alpha1.AnnotationSyncRequestedAt]
@@ -196,7 +212,7 @@ func hubHandles(ts *testscript.TestScript, _ bool, args []string) {
 			}
 			render.Status = status
 			render.Status.LastHandledSync = stamp
-			return true, workload.Client.Status().Update(ctx, render)
+			return true, clusterOf(ts, "workload").Status().Update(ctx, render)
 		})
 	}()
 	ts.Defer(func() { <-done })

@@ -119,7 +119,7 @@ func stateOf(conditions []metav1.Condition, now time.Time) state {
 	if ready := apimeta.FindStatusCondition(conditions, v1alpha1.ConditionReady); ready != nil {
 		s.ready = string(ready.Status)
 	}
-	if explain.Owner(conditions) != explain.Nobody {
+	if !explain.Fine(cause) {
 		s.message = cause.Message
 	}
 	return s

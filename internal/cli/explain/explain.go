@@ -61,10 +61,15 @@ func Paragraph(what string, conditions []metav1.Condition, now time.Time) string
 	} else {
 		words = append(words, "This dynconf does not know the reason: it is older than the hub or the agent.")
 	}
-	if cause.Message != "" {
+	if cause.Message != "" && !Fine(cause) {
 		words = append(words, "It says: "+printers.EscapeTerminal(strings.ReplaceAll(cause.Message, "\n", " ")))
 	}
 	return strings.Join(words, " ")
+}
+
+// Fine says whether a cause is that all is well; nobody needs its message then.
+func Fine(cause *metav1.Condition) bool {
+	return cause.Type == v1alpha1.ConditionReady && cause.Status == metav1.ConditionTrue
 }
 
 // Owner is whose problem an object's state is; Nobody for none.

@@ -100,6 +100,13 @@ func TestParagraph_SaysWhatSinceWhenWhoseAndWhatToDoForEveryReason(t *testing.T)
 	}
 }
 
+func TestParagraph_LeavesOutWhatAllIsWellSays(t *testing.T) {
+	conditions := []metav1.Condition{{Type: "Ready", Status: "True", Reason: v1alpha1.ReasonRendered, Message: "fine"}}
+	if got := explain.Paragraph("x", conditions, time.Now()); strings.Contains(got, "fine") || strings.Contains(got, "True. The target") {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestParagraph_WithoutAKnownReason(t *testing.T) {
 	now := time.Now()
 	if got := explain.Paragraph("x", nil, now); !strings.Contains(got, "nobody has looked at it yet") {

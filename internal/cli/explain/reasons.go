@@ -21,7 +21,9 @@ var (
 	heading = regexp.MustCompile(`(?m)^### (\w+)\n`)
 	section = regexp.MustCompile(`(?m)^#{1,3} `)
 	// bold is how the page marks whose a problem is: **The tenant's:**.
-	bold   = regexp.MustCompile(`\*\*(.+?)\*\*`)
+	bold = regexp.MustCompile(`\*\*(.+?)\*\*`)
+	// status is that of the condition, which whoever asks knows.
+	status = regexp.MustCompile(`^\*\*(True|Unknown)\.\*\* `)
 	markup = strings.NewReplacer("**", "", "`", "", "\n", " ")
 	known  = parse(docs.Reasons)
 )
@@ -54,7 +56,7 @@ func parse(page string) map[string]Reason {
 		}
 		reasons[name] = Reason{
 			Name:  name,
-			Text:  strings.TrimSpace(markup.Replace(body)),
+			Text:  strings.TrimSpace(markup.Replace(status.ReplaceAllString(strings.TrimSpace(body), ""))),
 			Owner: ownerIn(body),
 		}
 	}
