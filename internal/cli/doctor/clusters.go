@@ -83,7 +83,7 @@ func serverDate(ctx context.Context, config *rest.Config) (time.Time, error) {
 }
 
 // clocks compares the clocks of the two clusters, which certificates depend on.
-func clocks(p *Patient, workload, hub answer) Finding {
+func clocks(workload, hub answer) Finding {
 	const check = "clocks"
 	side := kube.WorkloadSide
 	if !workload.dated || !hub.dated {

@@ -59,7 +59,7 @@ func Examine(ctx context.Context, p *Patient) []Finding {
 		findings = append(findings, hubChecks(ctx, p)...)
 	}
 	if workload.ok && hub.ok {
-		findings = append(findings, clocks(p, workload, hub))
+		findings = append(findings, clocks(workload, hub))
 	}
 	return findings
 }

@@ -98,13 +98,14 @@ var failures = []string{
 // troubleOf says what is wrong by the conditions of an object, if anything is.
 func troubleOf(conditions []metav1.Condition) (trouble, bool) {
 	t := trouble{level: Warn, reason: v1alpha1.ReasonPending, owner: explain.Owner(conditions)}
-	if cause := explain.Cause(conditions); cause != nil {
+	cause := explain.Cause(conditions)
+	if cause != nil {
 		t.reason = cause.Reason
 	}
 	if slices.Contains(failures, t.reason) {
 		t.level = Fail
 	}
-	return t, t.owner != explain.Nobody
+	return t, cause == nil || !explain.Fine(cause)
 }
 
 // report is a finding for each trouble, or that there is none.
