@@ -76,7 +76,8 @@ func TestTroubleOf(t *testing.T) {
 		},
 		"a lost hub fails, though the Render is ready": {
 			append(ready("True", v1alpha1.ReasonRendered), metav1.Condition{Type: v1alpha1.ConditionStale, Status: "True", Reason: v1alpha1.ReasonHubLost}),
-			trouble{Fail, v1alpha1.ReasonHubLost, "the platform team"}, true,
+			trouble{Fail, v1alpha1.ReasonHubLost, "the platform team"},
+			true,
 		},
 		"a failure without a cause is one, too": {ready("False", v1alpha1.ReasonRenderFailed), trouble{Warn, v1alpha1.ReasonRenderFailed, "nobody"}, true},
 	} {
