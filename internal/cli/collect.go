@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -60,8 +61,7 @@ func newCollect(a *app) *cobra.Command {
 		if err != nil {
 			return failf("-f names another file", "%w", err)
 		}
-		defer out.Close()
-		if err := a.collect(cmd.Context(), &flags, out, name); err != nil {
+		if err := errors.Join(a.collect(cmd.Context(), &flags, out, name), out.Close()); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(a.Out, file)

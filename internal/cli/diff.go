@@ -42,6 +42,7 @@ func newDiff(a *app) *cobra.Command {
 		Long: "Compares the data keys that a Render has written with those that a local document would give, and says\n" +
 			"which are added, removed, changed or unchanged. Values are compared in memory and never shown.\n\n" +
 			"Exit code: 0 when nothing would change, 1 when something would, 2 after an error.",
+		Annotations:       map[string]string{threeCodes: ""},
 		ValidArgsFunction: a.completeRenders(true),
 		Args:              usage(cobra.ExactArgs(1)),
 	}
@@ -50,13 +51,13 @@ func newDiff(a *app) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		changes, err := a.diff(cmd.Context(), args[0], &from)
 		if err != nil {
-			return &hinted{err: err, hint: hintFor(err), code: exitWorse}
+			return err
 		}
 		if err := out.print(a, changes, func() error { return a.printTable(changeTable(changes)) }); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(changes, func(c keyChange) bool { return c.Change != keyUnchanged }) {
-			return exitCode(exitError)
+			return &silentError{exitError}
 		}
 		return nil
 	}

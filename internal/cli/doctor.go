@@ -16,25 +16,27 @@ func newDoctor(a *app) *cobra.Command {
 		Short: "Check hub, agent, certificates, stores, rights and what is not ready",
 		Long: "Checks the installation with your rights and changes nothing.\n\n" +
 			"Exit code: 0 when all is well, 1 when there are warnings, 2 when something does not work.",
-		Args: usage(cobra.NoArgs),
+		Annotations: map[string]string{threeCodes: ""},
+		Args:        usage(cobra.NoArgs),
 	}
 	out := newDataOutput(cmd)
 	flags.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		findings, err := a.examine(cmd.Context(), &flags)
 		if err != nil {
-			return &hinted{err: err, hint: hintFor(err), code: exitWorse}
+			return err
 		}
 		if err := out.print(a, findings, func() error { return a.printTable(doctor.Table(findings)) }); err != nil {
 			return err
 		}
 		switch doctor.Worst(findings) {
 		case doctor.Fail:
-			return exitCode(exitWorse)
+			return &silentError{exitWorse}
 		case doctor.Warn:
-			return exitCode(exitError)
+			return &silentError{exitError}
+		default:
+			return nil
 		}
-		return nil
 	}
 	return cmd
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"strings"
@@ -210,9 +211,7 @@ func (e *enrollment) fill(cluster *v1alpha1.SpokeCluster, keys *v1alpha1.Cluster
 	if len(e.labels) > 0 && cluster.Labels == nil {
 		cluster.Labels = map[string]string{}
 	}
-	for key, value := range e.labels {
-		cluster.Labels[key] = value
-	}
+	maps.Copy(cluster.Labels, e.labels)
 	if e.joinToken {
 		var hash string
 		token, hash = identity.NewJoinToken()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/clientcmd"
@@ -13,7 +14,7 @@ import (
 	"dynamic-config.rs/fleet/internal/cli/kube"
 )
 
-// Exit codes. diff and doctor say in their help what they mean there.
+// Exit codes. A command with three of them says in its help what they mean there.
 const (
 	exitOK    = 0
 	exitError = 1
@@ -22,17 +23,20 @@ const (
 	exitInterrupted = 130
 )
 
-// exitCode ends a command with a code and says nothing more.
-type exitCode int
+// threeCodes marks a command that ends with exitWorse after an error, since exitError is
+// one of its results.
+const threeCodes = "dynamic-config.rs/three-exit-codes"
+
+// silentError ends a command with a code and says nothing more.
+type silentError struct{ code int }
 
 // Error is for nobody: Run looks at the type.
-func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+func (e *silentError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
 // hinted is an error with what to do about it.
 type hinted struct {
 	err  error
 	hint string
-	code int // exitError when 0
 }
 
 // Error is the error; the hint is printed by Run.
@@ -71,13 +75,13 @@ func hintFor(err error) string {
 	return ""
 }
 
-// codeFor is the exit code of an error.
-func codeFor(err error) int {
-	if code, ok := errors.AsType[exitCode](err); ok {
-		return int(code)
+// codeFor is the exit code of a command that ended with an error.
+func codeFor(cmd *cobra.Command, err error) int {
+	if silent, ok := errors.AsType[*silentError](err); ok {
+		return silent.code
 	}
-	if own, ok := errors.AsType[*hinted](err); ok && own.code != 0 {
-		return own.code
+	if _, ok := cmd.Annotations[threeCodes]; ok {
+		return exitWorse
 	}
 	return exitError
 }

@@ -137,28 +137,43 @@ func (g *getter) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	print, err := g.printer(len(names) == 1 && !g.watch)
+	show, err := g.printer(len(names) == 1 && !g.watch)
 	if err != nil {
 		return err
 	}
-	var all []found
-	seen := map[string]bool{}
-	for _, s := range sources {
-		objects, err := s.conn.Objects(ctx, s.list, s.options...)
-		if err != nil {
-			return err
-		}
-		objects = named(objects, names)
-		for _, object := range objects {
-			seen[object.GetName()] = true
-		}
-		all = append(all, found{s.place, objects})
+	all, err := list(ctx, sources, names)
+	if err != nil {
+		return err
 	}
-	if err := print(all); err != nil {
+	if err := show(all); err != nil {
 		return err
 	}
 	if g.watch {
-		return g.follow(ctx, sources, names, print)
+		return g.follow(ctx, sources, names, show)
+	}
+	return g.checkFound(all, names)
+}
+
+// list lists every source.
+func list(ctx context.Context, sources []source, names []string) ([]found, error) {
+	var all []found
+	for _, s := range sources {
+		objects, err := s.conn.Objects(ctx, s.list, s.options...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found{s.place, named(objects, names)})
+	}
+	return all, nil
+}
+
+// checkFound says that there is nothing, and refuses names that are not there.
+func (g *getter) checkFound(all []found, names []string) error {
+	seen := map[string]bool{}
+	for _, f := range all {
+		for _, object := range f.objects {
+			seen[object.GetName()] = true
+		}
 	}
 	if len(seen) == 0 && len(names) == 0 {
 		g.app.say("No %s found.", g.what)

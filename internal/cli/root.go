@@ -31,23 +31,23 @@ func Run(ctx context.Context, program string, args []string, streams genericioop
 	// Libraries log for operators; a person gets an error or nothing.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	root := New(program, streams)
+	root := New(program, streams) //nolint:contextcheck // cobra hands the context to the commands
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return exitInterrupted
 	}
-	if _, silent := errors.AsType[exitCode](err); !silent {
+	if _, silent := errors.AsType[*silentError](err); !silent {
 		line := printers.EscapeTerminal(strings.ReplaceAll(err.Error(), "\n", " "))
 		if hint := hintFor(err); hint != "" {
 			line += " (hint: " + hint + ")"
 		}
 		fmt.Fprintln(streams.ErrOut, "error: "+line)
 	}
-	return codeFor(err)
+	return codeFor(cmd, err)
 }
 
 // New returns the root command.
@@ -82,9 +82,10 @@ func New(program string, streams genericiooptions.IOStreams) *cobra.Command {
 	return root
 }
 
-// say writes words for the person at the keyboard.
+// say writes words for the person at the keyboard. Names in them may come from a cluster
+// of another team.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.ErrOut, format+"\n", args...)
+	fmt.Fprintln(a.ErrOut, printers.EscapeTerminal(fmt.Sprintf(format, args...)))
 }
 
 // usage refuses arguments that cobra's own checks let through.

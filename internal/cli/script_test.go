@@ -89,7 +89,7 @@ func clusterOf(ts *testscript.TestScript, name string) client.Client {
 
 // scriptContext ends with the script.
 func scriptContext(ts *testscript.TestScript) context.Context {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // a script has no T
+	ctx, cancel := context.WithCancel(context.Background())
 	ts.Defer(cancel)
 	return ctx
 }

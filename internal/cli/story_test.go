@@ -80,7 +80,7 @@ func run(t *testing.T, program func(context.Context) error) {
 
 // startAgent NAME TOKEN runs the agent of a cluster until the script ends.
 func startAgent(ts *testscript.TestScript, cluster *testenv.Cluster, address, name, tokenFile string) {
-	ctx, cancel := context.WithCancel(ctrl.LoggerInto(context.Background(), logr.Discard())) //nolint:usetesting // a script has no T
+	ctx, cancel := context.WithCancel(ctrl.LoggerInto(context.Background(), logr.Discard()))
 	ended := make(chan error, 1)
 	config := spoke.Config{
 		REST: cluster.Config, HubAddress: address, HubCAFile: ts.MkAbs("dynamic-config-hub-ca.crt"), Cluster: name,

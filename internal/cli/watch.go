@@ -20,7 +20,7 @@ func (f watchFunc) WatchWithContext(ctx context.Context, options metav1.ListOpti
 }
 
 // follow prints objects as they change after they were listed, until ctx ends.
-func (g *getter) follow(ctx context.Context, sources []source, names []string, print func([]found) error) error {
+func (g *getter) follow(ctx context.Context, sources []source, names []string, show func([]found) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	changes := make(chan found)
 	for _, s := range sources {
@@ -40,7 +40,7 @@ func (g *getter) follow(ctx context.Context, sources []source, names []string, p
 		for {
 			select {
 			case change := <-changes:
-				if err := print([]found{change}); err != nil {
+				if err := show([]found{change}); err != nil {
 					return err
 				}
 			case <-ctx.Done():
