@@ -203,6 +203,7 @@ func (e *enrollment) fill(cluster *v1alpha1.SpokeCluster, keys *v1alpha1.Cluster
 	if keys != nil {
 		cluster.Spec.Keys = keys
 	}
+	cluster.Spec.ServiceAccount = nil // the chart's own
 	if e.agentNamespace != v1alpha1.DefaultSpokeNamespace {
 		cluster.Spec.ServiceAccount = &v1alpha1.ServiceAccountReference{
 			Namespace: e.agentNamespace, Name: v1alpha1.DefaultSpokeServiceAccount,
