@@ -17,14 +17,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"dynamic-config.rs/fleet/api/v1alpha1"
 	fleethub "dynamic-config.rs/fleet/hub"
 	"dynamic-config.rs/fleet/internal/testenv"
 	"dynamic-config.rs/fleet/spoke"
 )
 
 // installed is the namespace of hub and agent.
-const installed = "dynamic-config-system"
+const installed = v1alpha1.DefaultSpokeNamespace
 
 // The story runs the program against a real hub and a real agent, in one cluster that is
 // both: what they keep, publish and report is what the program takes it to be.
@@ -49,9 +51,13 @@ func TestStory(t *testing.T) {
 // startHub runs a hub that ends with the test, and returns its address.
 func startHub(t *testing.T, cluster *testenv.Cluster) string {
 	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: installed}}
-	if err := cluster.Client.Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: installed}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: installed, Name: v1alpha1.DefaultSpokeServiceAccount}},
+	} {
+		if err := cluster.Client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ports, err := testenv.FreePorts(t.Context(), 1)
 	if err != nil {
