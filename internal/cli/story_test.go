@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"testing"
 	"time"
 
@@ -36,9 +35,9 @@ func TestStory(t *testing.T) {
 	address := startHub(t, cluster)
 	all := maps.Clone(commands)
 	all["agent"] = func(ts *testscript.TestScript, _ bool, args []string) {
-		startAgent(ts, cluster, address, args[0], args[1])
+		startAgent(ts, cluster, address, args[0])
 	}
-	all["holds"], all["token"] = holds, token
+	all["holds"] = holds
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/story", RequireExplicitExec: true, Cmds: all,
 		Setup: func(env *testscript.Env) error {
@@ -84,13 +83,13 @@ func run(t *testing.T, program func(context.Context) error) {
 	})
 }
 
-// startAgent NAME TOKEN runs the agent of a cluster until the script ends.
-func startAgent(ts *testscript.TestScript, cluster *testenv.Cluster, address, name, tokenFile string) {
+// startAgent runs the agent of a cluster until the script ends.
+func startAgent(ts *testscript.TestScript, cluster *testenv.Cluster, address, name string) {
 	ctx, cancel := context.WithCancel(ctrl.LoggerInto(context.Background(), logr.Discard()))
 	ended := make(chan error, 1)
 	config := spoke.Config{
 		REST: cluster.Config, HubAddress: address, HubCAFile: ts.MkAbs("dynamic-config-hub-ca.crt"), Cluster: name,
-		JoinTokenFile: ts.MkAbs(tokenFile), Namespace: installed, MetricsBindAddress: "0", HealthProbeBindAddress: "0",
+		Namespace: installed, MetricsBindAddress: "0", HealthProbeBindAddress: "0",
 		Version: "v0.0.0-test", Backoff: spoke.Backoff{AfterSession: time.Millisecond, Min: time.Millisecond, Max: time.Second},
 	}
 	go func() { ended <- spoke.Run(ctx, config) }() // ends with ctx, and the script waits for it
@@ -100,15 +99,6 @@ func startAgent(ts *testscript.TestScript, cluster *testenv.Cluster, address, na
 			ts.Logf("the agent ended: %v", err)
 		}
 	})
-}
-
-// token SCRIPT FILE keeps the join token that a script of dynconf cluster enroll holds.
-func token(ts *testscript.TestScript, _ bool, args []string) {
-	found := regexp.MustCompile(`--from-literal=token=(\S+)`).FindStringSubmatch(ts.ReadFile(args[0]))
-	if found == nil {
-		ts.Fatalf("no token in %s", args[0])
-	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(found[1]), 0o600))
 }
 
 // holds FILE TEXT... looks into a bundle for texts.
