@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -25,6 +26,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/mirror"
 	"dynamic-config.rs/fleet/hub/internal/registry"
+	"dynamic-config.rs/fleet/hub/internal/replicas"
 )
 
 // Run runs a hub until the context ends, then lets its spokes go and returns.
@@ -50,21 +52,28 @@ func Run(ctx context.Context, cfg Config) error {
 	feeds := feed.New(feed.Config{Wake: wakes.Wake})
 	clusters := newFleet(cfg, feeds)
 	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
-	if err := setUpControllers(ctx, cfg, mgr, parts{mirrors, feeds, clusters, wakes, spokes, secrets}); err != nil {
+	peers, err := newReplicas(cfg)
+	if err != nil {
+		return err
+	}
+	if err := setUpControllers(ctx, cfg, mgr, parts{mirrors, feeds, clusters, wakes, spokes, secrets, peers}); err != nil {
 		return err
 	}
 	serving, err := newServing(cfg, secrets.Authority, clusters, mirrors, spokes, mgr.GetLocalManager().GetCache())
 	if err != nil {
 		return err
 	}
-	if err := registerMetrics(clusters, feeds, serving); err != nil {
+	if err := registerMetrics(clusters, feeds, spokes, serving); err != nil {
 		return err
 	}
 	for _, r := range []manager.Runnable{
 		everyReplica(feeds.Run),
 		everyReplica(func(ctx context.Context) error { return mirrors.Run(ctx, mgr) }),
 		everyReplica(serving.run),
+		everyReplica(peers.presence.Run),
+		everyReplica(peers.leader.Run),
 		&spokecluster.Counter{Fleet: clusters, Registry: spokes},
+		&spokecluster.Keeper{Hub: mgr.GetLocalManager().GetCache(), Leader: peers.leader, Replicas: peers.watch, Registry: spokes},
 	} {
 		if err := mgr.GetLocalManager().Add(r); err != nil {
 			return err
@@ -138,6 +147,35 @@ func newFleet(cfg Config, feeds *feed.Feeds) *fleet.Fleet {
 	return clusters
 }
 
+// peers are this replica among the others.
+type peers struct {
+	presence *replicas.Presence
+	watch    *replicas.Watch
+	leader   leader
+}
+
+// leader is the election, or a replica that is alone.
+type leader interface {
+	class.Leader
+	Run(ctx context.Context) error
+}
+
+func newReplicas(cfg Config) (*peers, error) {
+	client, err := coordinationclient.NewForConfig(cfg.REST)
+	if err != nil {
+		return nil, fmt.Errorf("reach the leases of the hub's cluster: %w", err)
+	}
+	p := &peers{
+		presence: replicas.NewPresence(client.Leases(cfg.Namespace), cfg.Replica),
+		watch:    replicas.NewWatch(client.Leases(cfg.Namespace), time.Now),
+		leader:   replicas.Alone{},
+	}
+	if cfg.LeaderElect {
+		p.leader, err = replicas.NewLeader(client, cfg.Namespace, cfg.Replica)
+	}
+	return p, err
+}
+
 // parts are what controllers are made of.
 type parts struct {
 	mirrors  *mirror.Provider
@@ -146,6 +184,7 @@ type parts struct {
 	wakes    *render.Wakes
 	registry *registry.Registry
 	secrets  *authority.Secrets
+	peers    *peers
 }
 
 func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p parts) error {
@@ -167,14 +206,14 @@ func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p 
 		return err
 	}
 	for _, kind := range []v1alpha1.ClassKind{v1alpha1.ClassKindCluster, v1alpha1.ClassKindNamespaced} {
-		c := &class.Reconciler{Kind: kind, Hub: local.GetCache(), Status: local.GetClient().Status(), Classes: renders.Classes, Feeds: p.feeds}
+		c := &class.Reconciler{Kind: kind, Hub: local.GetCache(), Status: local.GetClient().Status(), Classes: renders.Classes, Feeds: p.feeds, Leader: p.peers.leader}
 		if err := c.SetUp(local); err != nil {
 			return err
 		}
 	}
 	spokes := &spokecluster.Reconciler{
 		Hub: local.GetCache(), Sessions: p.clusters, Mirrors: p.mirrors, Feeds: p.feeds,
-		Registry: p.registry, Replica: cfg.Replica, Started: time.Now(),
+		Registry: p.registry, Replica: cfg.Replica,
 	}
 	return spokes.SetUp(local)
 }

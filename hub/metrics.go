@@ -6,10 +6,11 @@ import (
 
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/hub/internal/registry"
 )
 
 // registerMetrics exposes what a hub holds. Their names are API.
-func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) error {
+func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, spokes *registry.Registry, s *serving) error {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
@@ -19,6 +20,8 @@ func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) error
 	for _, c := range []prometheus.Collector{
 		gauge("dynamicconfig_hub_sessions", "Spokes that hold a session with this replica.",
 			func() float64 { return float64(len(clusters.Clusters())) }),
+		counter("dynamicconfig_hub_session_takeovers_total", "Sessions with this replica that an agent opened while another one of its cluster held one.",
+			func() float64 { return float64(spokes.Takeovers()) }),
 		counter("dynamicconfig_hub_frames_ignored_total", "Frames of spokes that this replica does not know or could not use.",
 			func() float64 { return float64(s.sessions.Ignored()) }),
 		gauge("dynamicconfig_hub_feeds", "Documents that this replica follows.",

@@ -1,5 +1,7 @@
 package identity
 
+import "time"
+
 // ErrorDomain is the domain of every ErrorInfo in a gRPC status of this product.
 const ErrorDomain = "dynamic-config.rs"
 
@@ -41,6 +43,8 @@ const (
 	ReasonDraining = "Draining"
 	// ReasonTooManyRenders: the inventory is larger than the hub takes.
 	ReasonTooManyRenders = "TooManyRenders"
+	// ReasonTooManySessions: the cluster opens sessions faster than a hub takes them.
+	ReasonTooManySessions = "TooManySessions"
 	// ReasonUnavailable: the hub cannot answer now; try again.
 	ReasonUnavailable = "Unavailable"
 )
@@ -51,6 +55,8 @@ type Error struct {
 	Reason string
 	// Message is for people and holds no credential.
 	Message string
+	// RetryAfter is when to try again; 0 leaves that to the other side.
+	RetryAfter time.Duration
 }
 
 // Error is the reason and the message.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -182,6 +183,7 @@ func TestStatus_EveryReason(t *testing.T) {
 		identity.ReasonSessionAged:         codes.Aborted,
 		identity.ReasonDraining:            codes.Unavailable,
 		identity.ReasonTooManyRenders:      codes.ResourceExhausted,
+		identity.ReasonTooManySessions:     codes.ResourceExhausted,
 		identity.ReasonUnavailable:         codes.Unavailable,
 	} {
 		err := peer.Status(fmt.Errorf("wrapped: %w", &identity.Error{Reason: reason, Message: "m"}))
@@ -204,5 +206,22 @@ func TestStatus(t *testing.T) {
 	}
 	if st := status.Convert(peer.Status(&identity.Error{Reason: "Invented"})); st.Code() != codes.Internal {
 		t.Errorf("a reason without a code: %v", st)
+	}
+}
+
+func TestStatus_SaysWhenToTryAgain(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"an error that knows": 7 * time.Second, "an error that does not": 0} {
+		t.Run(name, func(t *testing.T) {
+			var got time.Duration
+			err := peer.Status(&identity.Error{Reason: identity.ReasonTooManySessions, RetryAfter: wait})
+			for _, detail := range status.Convert(err).Details() {
+				if hint, ok := detail.(*errdetails.RetryInfo); ok {
+					got = hint.GetRetryDelay().AsDuration()
+				}
+			}
+			if got != wait {
+				t.Errorf("told to wait %v, want %v", got, wait)
+			}
+		})
 	}
 }

@@ -120,7 +120,7 @@ func TestClock_APeerThatDoesNotReadIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		got := serveWire(t, &mirror{}, func(w *wire) {
-			w.in <- helloFrame("v1")
+			w.in <- helloFrame("v1", "")
 			go w.every(10*time.Second, beat()) // it talks, and does not listen
 		})
 		if got.Reason != identity.ReasonSendBlocked || time.Since(begin) > 45*time.Second {
@@ -134,7 +134,7 @@ func TestClock_ThreeMissedHeartbeats(t *testing.T) {
 		begin := time.Now()
 		got := serveWire(t, &mirror{}, func(w *wire) {
 			go w.readAll()
-			w.in <- helloFrame("v1")
+			w.in <- helloFrame("v1", "")
 		})
 		if after := time.Since(begin); got.Reason != identity.ReasonHeartbeatMissed || after <= 30*time.Second || after > 41*time.Second {
 			t.Errorf("%+v after %v", got, after)
@@ -147,7 +147,7 @@ func TestClock_ASpokeThatBeatsStaysForTheSessionsAge(t *testing.T) {
 		begin := time.Now()
 		got := serveWire(t, &mirror{}, func(w *wire) {
 			go w.readAll()
-			w.in <- helloFrame("v1")
+			w.in <- helloFrame("v1", "")
 			go w.every(10*time.Second, beat())
 		})
 		if age := time.Since(begin); got.Reason != identity.ReasonSessionAged || age < 24*time.Minute || age > 36*time.Minute {
@@ -174,7 +174,7 @@ func TestClock_ASlowHubBlamesNobody(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			got := serveWire(t, &slow{}, func(w *wire) {
 				go w.readAll()
-				w.in <- helloFrame("v1")
+				w.in <- helloFrame("v1", "")
 				w.in <- inventory("shop/web@1")
 				go w.every(10*time.Second, beat())
 			})
