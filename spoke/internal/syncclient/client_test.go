@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
@@ -403,22 +405,56 @@ func TestRun_HeartbeatsAndEndsTheSessionWithASilentHub(t *testing.T) {
 	h.Accept(t)
 }
 
+func drained(window time.Duration) *fleetv1.SessionResponse {
+	return &fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Drain{Drain: &fleetv1.Drain{Window: durationpb.New(window)}}}
+}
+
+// As long as the next session does not open, the drained one serves; then the next one
+// takes over, and nobody is told that the hub was lost.
 func TestRun_ADrainedSessionServesUntilItIsReplaced(t *testing.T) {
 	h := hubtest.Start(t, hubtest.Settings{})
 	a := start(t, h)
 	s := h.Accept(t)
 	s.Inventory(t)
-	drain := func(window time.Duration) {
-		s.Send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Drain{Drain: &fleetv1.Drain{Window: durationpb.New(window)}}})
-	}
-	drain(time.Millisecond)
-	drain(time.Hour) // a second window does not put it off
-	again := h.Accept(t)
-	again.Inventory(t)
-	<-s.Over
+	h.Configure(func(s *hubtest.Settings) { s.Reject = hubtest.Denied(codes.Unavailable, "Draining") })
+	s.Send(drained(time.Millisecond))
+	s.Send(drained(time.Hour)) // a second window does not put it off
+	gomega.NewWithT(t).Eventually(h.Rejections, "30s").Should(gomega.BeNumerically(">", 2))
 	a.Upsert(spec("pg", ""))
-	if got := again.Next(t).GetUpsert(); got.GetRef().GetName() != "pg" {
-		t.Errorf("want deltas in the new session, got %v", got)
+	if got := s.Next(t).GetUpsert(); got.GetRef().GetName() != "pg" {
+		t.Errorf("want deltas in the drained session, got %v", got)
+	}
+	s.Send(deliver(7, spec("pg", ""), "id1"))
+	d := get(t, a.deliveries)
+
+	h.Configure(func(s *hubtest.Settings) { s.Reject = nil })
+	again := h.Accept(t)
+	if specs := again.Inventory(t); len(specs) != 1 {
+		t.Errorf("want the whole inventory, got %v", specs)
+	}
+	<-s.Over
+	d.reply(&fleetv1.DeliveryResult{Nonce: 7, Ref: d.GetRef(), Code: fleetv1.DeliveryResult_CODE_APPLIED, ContentId: d.GetContentId()})
+	if got := again.Next(t).GetUpsert(); string(got.GetHaveContentId()) != "id1" {
+		t.Errorf("want what the older session left told to the new one, got %v", got)
+	}
+	again.End(nil)
+	h.Accept(t)
+	if got := []bool{get(t, a.connected), get(t, a.connected), get(t, a.connected)}; fmt.Sprint(got) != "[true false true]" {
+		t.Errorf("want no word of a session that was replaced, got %v", got)
+	}
+}
+
+func TestRun_ARenewalReplacesTheSessionBeforeItEndsIt(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{RenewAfter: 100 * time.Millisecond})
+	a := start(t, h)
+	first := h.Accept(t)
+	first.Inventory(t)
+	h.Configure(func(s *hubtest.Settings) { s.RenewAfter = time.Hour })
+	h.Accept(t).Inventory(t)
+	<-first.Over
+	a.stop()
+	if got := []bool{get(t, a.connected), get(t, a.connected)}; fmt.Sprint(got) != "[true false]" {
+		t.Errorf("want one connection from the first session to the end, got %v", got)
 	}
 }
 
@@ -462,5 +498,16 @@ func TestError_CarriesTheReasonOfTheHub(t *testing.T) {
 	var typed *syncclient.Error
 	if !errors.As(err, &typed) || typed.Reason != "CertificateExpired" || typed.Code != codes.Unauthenticated {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestError_CarriesTheHubsHint(t *testing.T) {
+	refused, err := status.New(codes.ResourceExhausted, "too often").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(7 * time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var typed *syncclient.Error
+	if !errors.As(syncclient.FromStatus(refused.Err()), &typed) || typed.RetryAfter != 7*time.Second {
+		t.Errorf("got %v", typed)
 	}
 }

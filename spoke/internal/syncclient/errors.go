@@ -3,6 +3,7 @@ package syncclient
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -18,6 +19,7 @@ var (
 	errSendBlocked = errors.New("the hub did not read for too long")
 	errRenewal     = errors.New("the certificate is due for renewal")
 	errDrained     = errors.New("the hub asked for a new session")
+	errReplaced    = errors.New("a new session took over")
 	errNoEvidence  = errors.New("no valid certificate and nothing to enrol with")
 )
 
@@ -29,6 +31,8 @@ type Error struct {
 	Reason string
 	// Message is for people.
 	Message string
+	// RetryAfter is when the hub wants to be asked again; 0 when it does not say.
+	RetryAfter time.Duration
 }
 
 // Error names code, reason and message.
@@ -50,8 +54,13 @@ func fromStatus(err error) error {
 	}
 	e := &Error{Code: s.Code(), Message: s.Message()}
 	for _, detail := range s.Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == identity.ErrorDomain {
-			e.Reason = info.GetReason()
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			if d.GetDomain() == identity.ErrorDomain {
+				e.Reason = d.GetReason()
+			}
+		case *errdetails.RetryInfo:
+			e.RetryAfter = d.GetRetryDelay().AsDuration()
 		}
 	}
 	return e
@@ -73,4 +82,13 @@ func reasonOf(err error) string {
 		return e.Reason
 	}
 	return e.Code.String()
+}
+
+// retryAfter is when the hub wants to be asked again; 0 when it does not say.
+func retryAfter(err error) time.Duration {
+	var e *Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return e.RetryAfter
 }
