@@ -20,6 +20,8 @@ func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, spokes *registry.
 	for _, c := range []prometheus.Collector{
 		gauge("dynamicconfig_hub_sessions", "Spokes that hold a session with this replica.",
 			func() float64 { return float64(len(clusters.Clusters())) }),
+		counter("dynamicconfig_hub_deliveries_total", "Contents of a target that this replica sent to a spoke.",
+			func() float64 { return float64(clusters.Deliveries()) }),
 		counter("dynamicconfig_hub_session_takeovers_total", "Sessions with this replica that an agent opened while another one of its cluster held one.",
 			func() float64 { return float64(spokes.Takeovers()) }),
 		counter("dynamicconfig_hub_frames_ignored_total", "Frames of spokes that this replica does not know or could not use.",

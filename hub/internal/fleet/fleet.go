@@ -3,6 +3,7 @@ package fleet
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // DefaultMaxUnackedBytes bounds what is sent to one cluster and not answered: eight
@@ -20,7 +21,8 @@ type Config struct {
 
 // Fleet is the set of connected clusters. It is safe for concurrent use.
 type Fleet struct {
-	cfg Config
+	cfg        Config
+	deliveries atomic.Int64
 
 	// mu guards sessions; what is inside a session has its own lock. Those of a
 	// cluster are in the order of their epochs: the first serves it, and a second one
@@ -43,7 +45,7 @@ func New(cfg Config) *Fleet {
 // ends with cause ErrSuperseded. Where there is a newer one, Connect fails with that.
 // The caller detaches the session when done.
 func (f *Fleet) Connect(cluster string, epoch int64, instance string) (*Session, error) {
-	s := newSession(cluster, epoch, instance, f.cfg.MaxUnackedBytes)
+	s := newSession(cluster, epoch, instance, f)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	open := f.sessions[cluster]
@@ -112,6 +114,9 @@ func (f *Fleet) Sessions(cluster string) []*Session {
 
 // Connected says whether a cluster has a session here.
 func (f *Fleet) Connected(cluster string) bool { return f.serving(cluster) != nil }
+
+// Deliveries is how often content was sent to a cluster.
+func (f *Fleet) Deliveries() int64 { return f.deliveries.Load() }
 
 // IfDisconnected calls do if a cluster has no session here; none opens before do
 // returns. No cluster is served meanwhile, so do must be quick, and it must not call

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // Causes for which the fleet itself ends a session.
@@ -20,6 +21,7 @@ type Session struct {
 	cluster    string
 	instance   string
 	maxUnacked int
+	deliveries *atomic.Int64 // the fleet's
 
 	// turn is held while the session acts, see Do, and while it waits for an older one.
 	turn sync.Mutex
@@ -51,9 +53,9 @@ type render struct {
 	failed   bool    // the last delivery was not applied
 }
 
-func newSession(cluster string, epoch int64, instance string, maxUnacked int) *Session {
+func newSession(cluster string, epoch int64, instance string, f *Fleet) *Session {
 	return &Session{
-		cluster: cluster, epoch: epoch, instance: instance, maxUnacked: maxUnacked,
+		cluster: cluster, epoch: epoch, instance: instance, maxUnacked: f.cfg.MaxUnackedBytes, deliveries: &f.deliveries,
 		done: make(chan struct{}), wake: make(chan struct{}, 1), renders: map[ID]*render{},
 	}
 }
@@ -266,6 +268,7 @@ func (s *Session) send(id ID) Frame {
 	r.inflight, r.nonce = r.pending, s.nonce
 	r.pending, r.failed = nil, false
 	s.unacked += r.inflight.Content.Size()
+	s.deliveries.Add(1)
 	return Frame{ID: id, Nonce: s.nonce, Answer: *r.inflight}
 }
 

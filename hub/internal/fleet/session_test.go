@@ -288,6 +288,9 @@ func TestFleet_AnAgentsSessionsHandOver(t *testing.T) {
 	if diff := cmp.Diff([]string{"current A@1"}, drain(t, newer)); diff != "" {
 		t.Errorf("then the newer one does (-want +got):\n%s", diff)
 	}
+	if got := f.Deliveries(); got != 1 {
+		t.Errorf("%d deliveries are counted", got)
+	}
 	f.Detach(older)
 	if f.TakeOver(older) {
 		t.Error("a session that is over takes over")

@@ -9,10 +9,10 @@
 //
 // Invariants: no frame names the cluster, the certificate does; a frame holds the
 // latest state, so the outbox is a map and its size is bounded by the number of
-// Renders; one goroutine a session sends, the one that receives never does; once a session has
-// taken over, answers in an older one count for nothing; only the last
-// page of a whole inventory is marked last; a result is sent only in the session
-// whose delivery it answers.
+// Renders; one goroutine a session sends, the one that receives never does; only the
+// last page of a whole inventory is marked last; a result is sent only in the session
+// whose delivery it answers; once a session has taken over, answers in an older one
+// count for nothing.
 //
 // The wiring in package spoke is the only caller. The package knows nothing of
 // Kubernetes objects.
