@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -442,6 +443,35 @@ func TestRun_ADrainedSessionServesUntilItIsReplaced(t *testing.T) {
 	if got := []bool{get(t, a.connected), get(t, a.connected), get(t, a.connected)}; fmt.Sprint(got) != "[true false true]" {
 		t.Errorf("want no word of a session that was replaced, got %v", got)
 	}
+}
+
+func TestRun_ManySessionsLeaveNothing(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	a := start(t, h)
+	go func() { // until the test ends
+		for {
+			select {
+			case <-a.connected:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	s := h.Accept(t)
+	s.Inventory(t)
+	before := runtime.NumGoroutine()
+	for i := range 60 {
+		if i%2 == 0 {
+			s.Send(drained(0))
+		} else {
+			s.End(nil)
+		}
+		next := h.Accept(t)
+		next.Inventory(t)
+		<-s.Over
+		s = next
+	}
+	gomega.NewWithT(t).Eventually(runtime.NumGoroutine, "30s").Should(gomega.BeNumerically("<=", before+2))
 }
 
 func TestRun_ARenewalReplacesTheSessionBeforeItEndsIt(t *testing.T) {
