@@ -50,7 +50,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 	wakes := &render.Wakes{}
 	feeds := feed.New(feed.Config{Wake: wakes.Wake})
-	clusters := newFleet(cfg, feeds)
+	clusters := newFleet(cfg, feeds, mirrors)
 	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
 	peers, err := newReplicas(cfg)
 	if err != nil {
@@ -136,12 +136,17 @@ func newManager(ctx context.Context, cfg Config, scheme *runtime.Scheme, mirrors
 }
 
 // newFleet follows the documents of a cluster that lost its session for a while, so
-// that a short interruption costs the stores nothing.
-func newFleet(cfg Config, feeds *feed.Feeds) *fleet.Fleet {
+// that a short interruption costs the stores nothing. A cluster that stays away, for it
+// is with another replica, costs no memory then.
+func newFleet(cfg Config, feeds *feed.Feeds, mirrors *mirror.Provider) *fleet.Fleet {
 	var clusters *fleet.Fleet
 	clusters = fleet.New(fleet.Config{Detached: func(cluster string) {
+		left := mirrors.Version(cluster)
 		time.AfterFunc(cfg.ReleaseAfter, func() {
 			clusters.IfDisconnected(cluster, func() { feeds.ReleaseCluster(cluster) })
+			if !clusters.Connected(cluster) { // a session from now on has another version
+				mirrors.Empty(cluster, left)
+			}
 		})
 	}})
 	return clusters
