@@ -79,7 +79,7 @@ func (s *Session) Renumber(epoch int64) bool {
 	s.mu.Lock()
 	s.epoch = epoch
 	s.mu.Unlock()
-	return s.Cause() == nil
+	return !s.Over()
 }
 
 // End closes the session with a cause; the first cause counts.
@@ -103,13 +103,16 @@ func (s *Session) Cause() error {
 	}
 }
 
+// Over says whether the session has ended.
+func (s *Session) Over() bool { return s.Cause() != nil }
+
 // Do calls do and reports true, or false when the session is over. No newer session of
 // the cluster takes over before do returns: what an older one says late would undo
 // what the newer said.
 func (s *Session) Do(do func()) bool {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	if s.Cause() != nil {
+	if s.Over() {
 		return false
 	}
 	do()

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -71,8 +70,8 @@ func (p *Presence) renew(ctx context.Context) error {
 	}
 	metav1.SetMetaDataLabel(&lease.ObjectMeta, labelReplica, "true")
 	lease.Spec = coordinationv1.LeaseSpec{
-		HolderIdentity: &p.replica, LeaseDurationSeconds: ptr.To(int32(Lifetime / time.Second)),
-		AcquireTime: &p.began, RenewTime: ptr.To(metav1.NowMicro()),
+		HolderIdentity: &p.replica, LeaseDurationSeconds: new(int32(Lifetime / time.Second)),
+		AcquireTime: &p.began, RenewTime: new(metav1.NowMicro()),
 	}
 	if missing {
 		_, err = p.leases.Create(ctx, lease, metav1.CreateOptions{})

@@ -178,9 +178,9 @@ func TestSession_AnotherAgentOpensElsewhereWhileItOpens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, func(c *syncserver.Config) {
-				real := c.Registry
-				c.Registry = &between{Registry: real, after: func() {
-					if _, err := real.OpenSession(t.Context(), "prod", v1alpha1.SpokeSession{Hub: "hub-2", Instance: tc.instance}); err != nil {
+				inner := c.Registry
+				c.Registry = &between{Registry: inner, after: func() {
+					if _, err := inner.OpenSession(t.Context(), "prod", v1alpha1.SpokeSession{Hub: "hub-2", Instance: tc.instance}); err != nil {
 						t.Error(err)
 					}
 				}}

@@ -142,7 +142,7 @@ func (c *Client) Run(ctx context.Context) error {
 	for {
 		end := c.step(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // to be told to end is no failure
+			return nil // to be told to end is no failure
 		}
 		c.rejected = c.rejected || rejectsCertificate(end.err)
 		if c.serving != nil && c.serving.over() {

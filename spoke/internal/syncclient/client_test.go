@@ -395,7 +395,7 @@ func TestRun_ComesBackAfterTheHubCrashed(t *testing.T) {
 }
 
 func TestRun_HeartbeatsAndEndsTheSessionWithASilentHub(t *testing.T) {
-	h := hubtest.Start(t, hubtest.Settings{Heartbeat: 20 * time.Millisecond, Silent: true})
+	h := hubtest.Start(t, hubtest.Settings{Heartbeat: 200 * time.Millisecond, Silent: true})
 	start(t, h)
 	silent := h.Accept(t)
 	silent.Inventory(t)

@@ -143,7 +143,7 @@ func sinceOpened(s *v1alpha1.SpokeSession) time.Duration {
 // next session came to nothing. The session takes the next epoch.
 func (r *Reconciler) reclaim(ctx context.Context, c *v1alpha1.SpokeCluster) error {
 	open := r.Sessions.Sessions(c.Name)
-	if len(open) == 0 || open[0].Cause() != nil {
+	if len(open) == 0 || open[0].Over() {
 		return nil
 	}
 	session := v1alpha1.SpokeSession{Hub: r.Replica, Instance: open[0].Instance()}
