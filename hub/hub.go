@@ -49,7 +49,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 
 	wakes := &render.Wakes{}
-	feeds := feed.New(feed.Config{Wake: wakes.Wake})
+	feeds := feed.New(feed.Config{Wake: wakes.Wake, MaxBytes: cfg.MaxDocumentBytes})
 	clusters := newFleet(cfg, feeds, mirrors)
 	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
 	peers, err := newReplicas(cfg)

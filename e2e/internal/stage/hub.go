@@ -43,12 +43,13 @@ type Hub struct {
 	binary string
 }
 
-// Start starts the hub with one replica and waits until it is ready.
-func (h *Hub) Start(ctx context.Context) error { return h.Scale(ctx, 1) }
+// Start starts the hub with one replica and waits until it is ready. The further flags
+// are for this start alone.
+func (h *Hub) Start(ctx context.Context, flags ...string) error { return h.Scale(ctx, 1, flags...) }
 
 // Scale has n replicas run and leads spokes to them: the first n, started where they do
-// not run. Further ones are asked to end.
-func (h *Hub) Scale(ctx context.Context, n int) error {
+// not run, with further flags if there are any. Those beyond n are asked to end.
+func (h *Hub) Scale(ctx context.Context, n int, flags ...string) error {
 	if h.Proxy == nil {
 		proxy, err := testenv.StartProxy(ctx)
 		if err != nil {
@@ -65,7 +66,7 @@ func (h *Hub) Scale(ctx context.Context, n int) error {
 	}
 	h.MetricsURL = h.Replicas[0].MetricsURL
 	for _, r := range h.Replicas[:n] {
-		if err := r.Start(ctx); err != nil {
+		if err := r.Start(ctx, flags...); err != nil {
 			return err
 		}
 	}
@@ -93,6 +94,15 @@ func (h *Hub) Kill() {
 	}
 }
 
+// Terminate asks every replica to end, as a kubelet does, and waits for them.
+func (h *Hub) Terminate(ctx context.Context) error {
+	var ends errgroup.Group
+	for _, r := range h.Replicas {
+		ends.Go(func() error { return r.Terminate(ctx) })
+	}
+	return ends.Wait()
+}
+
 // Log is everything that the replicas wrote.
 func (h *Hub) Log() ([]byte, error) {
 	var all []byte
@@ -113,16 +123,25 @@ func (h *Hub) CA(ctx context.Context) (string, error) {
 	return cm.Data["ca.crt"], err
 }
 
-// Register makes the SpokeCluster of a name with a fresh join token, as
-// `dynconf cluster enroll` will, and returns the token.
-func (h *Hub) Register(ctx context.Context, name string, labels map[string]string) (string, error) {
+// Register makes the accepted SpokeCluster of a name whose keys are known, as an
+// administrator does who can reach both clusters.
+func (h *Hub) Register(ctx context.Context, name string, keys *v1alpha1.ClusterKeys) error {
+	return h.register(ctx, name, v1alpha1.SpokeClusterSpec{Accepted: true, Keys: keys})
+}
+
+// RegisterToJoin makes the accepted SpokeCluster of a name whose keys are not known,
+// with a fresh join token, and returns the token.
+func (h *Hub) RegisterToJoin(ctx context.Context, name string) (string, error) {
 	token, hash := identity.NewJoinToken()
-	return token, h.Client.Create(ctx, &v1alpha1.SpokeCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Spec: v1alpha1.SpokeClusterSpec{
-			Accepted:  true,
-			JoinToken: &v1alpha1.JoinToken{SHA256: hash, ExpiresAt: metav1.NewTime(time.Now().Add(tokenLifetime))},
-		},
+	return token, h.register(ctx, name, v1alpha1.SpokeClusterSpec{
+		Accepted:  true,
+		JoinToken: &v1alpha1.JoinToken{SHA256: hash, ExpiresAt: metav1.NewTime(time.Now().Add(tokenLifetime))},
+	})
+}
+
+func (h *Hub) register(ctx context.Context, name string, spec v1alpha1.SpokeClusterSpec) error {
+	return h.Client.Create(ctx, &v1alpha1.SpokeCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"fleet": "e2e"}}, Spec: spec,
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"dynamic-config.rs/fleet/internal/testenv"
 )
@@ -35,7 +36,7 @@ func (h *Hub) newReplica(ctx context.Context, name string) (*Replica, error) {
 }
 
 // Start starts the process, unless it runs, and waits until it is ready.
-func (r *Replica) Start(ctx context.Context) error {
+func (r *Replica) Start(ctx context.Context, flags ...string) error {
 	if r.Runs() {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (r *Replica) Start(ctx context.Context) error {
 		"--listen-address=" + r.Address, "--server-names=127.0.0.1",
 		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + r.health,
 		"--log-level=debug",
-	}, r.hub.args...)...)
+	}, slices.Concat(r.hub.args, flags)...)...)
 	if err != nil {
 		return err
 	}

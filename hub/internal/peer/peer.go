@@ -79,28 +79,27 @@ func (v *Verifier) verify(chain []*x509.Certificate) (Identity, error) {
 
 // codeOf says which gRPC code goes with a reason.
 var codeOf = map[string]codes.Code{
-	identity.ReasonRequestInvalid:      codes.InvalidArgument,
-	identity.ReasonNameInvalid:         codes.InvalidArgument,
-	identity.ReasonEvidenceInvalid:     codes.PermissionDenied,
-	identity.ReasonEvidenceUnsupported: codes.Unimplemented,
-	identity.ReasonNotAccepted:         codes.FailedPrecondition,
-	identity.ReasonSuspended:           codes.FailedPrecondition,
-	identity.ReasonUnknownCluster:      codes.PermissionDenied,
-	identity.ReasonCertificateMissing:  codes.Unauthenticated,
-	identity.ReasonCertificateExpired:  codes.Unauthenticated,
-	identity.ReasonCertificateInvalid:  codes.Unauthenticated,
-	identity.ReasonSuperseded:          codes.Aborted,
-	identity.ReasonHeartbeatMissed:     codes.DeadlineExceeded,
-	identity.ReasonSendBlocked:         codes.DeadlineExceeded,
-	identity.ReasonSessionAged:         codes.Aborted,
-	identity.ReasonDraining:            codes.Unavailable,
-	identity.ReasonTooManyRenders:      codes.ResourceExhausted,
-	identity.ReasonTooManySessions:     codes.ResourceExhausted,
-	identity.ReasonUnavailable:         codes.Unavailable,
+	identity.ReasonRequestInvalid:     codes.InvalidArgument,
+	identity.ReasonNameInvalid:        codes.InvalidArgument,
+	identity.ReasonEvidenceInvalid:    codes.PermissionDenied,
+	identity.ReasonNotAccepted:        codes.FailedPrecondition,
+	identity.ReasonSuspended:          codes.FailedPrecondition,
+	identity.ReasonUnknownCluster:     codes.PermissionDenied,
+	identity.ReasonCertificateMissing: codes.Unauthenticated,
+	identity.ReasonCertificateExpired: codes.Unauthenticated,
+	identity.ReasonCertificateInvalid: codes.Unauthenticated,
+	identity.ReasonSuperseded:         codes.Aborted,
+	identity.ReasonHeartbeatMissed:    codes.DeadlineExceeded,
+	identity.ReasonSendBlocked:        codes.DeadlineExceeded,
+	identity.ReasonSessionAged:        codes.Aborted,
+	identity.ReasonDraining:           codes.Unavailable,
+	identity.ReasonTooManyRenders:     codes.ResourceExhausted,
+	identity.ReasonTooManyRequests:    codes.ResourceExhausted,
+	identity.ReasonUnavailable:        codes.Unavailable,
 }
 
-// Status makes the gRPC status of an error: code, ErrorInfo and, where it says when to
-// try again, RetryInfo for an *identity.Error, a bare Unavailable for anything else, whose text stays here.
+// Status makes the gRPC status of an error: code and ErrorInfo for an
+// *identity.Error, with a RetryInfo where it says when to try again, a bare Unavailable for anything else, whose text stays here.
 func Status(err error) error {
 	if err == nil {
 		return nil

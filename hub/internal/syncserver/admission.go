@@ -45,7 +45,7 @@ func newAdmission() *admission {
 // again.
 func (a *admission) enter(ctx context.Context, cluster string) error {
 	if _, wait := book(a.of(cluster), 0); wait > 0 {
-		return &identity.Error{Reason: identity.ReasonTooManySessions, Message: "the cluster opens sessions too often", RetryAfter: wait}
+		return &identity.Error{Reason: identity.ReasonTooManyRequests, Message: "the cluster opens sessions too often", RetryAfter: wait}
 	}
 	turn, wait := book(a.all, maxWait)
 	if wait > maxWait {

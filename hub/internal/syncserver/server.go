@@ -35,6 +35,9 @@ const (
 	DefaultMaxRenders = 20_000
 	// maxText bounds what an agent says of itself, which is kept in a status.
 	maxText = 128
+	// keysInterval and keysBurst bound what one session's reports of its cluster's keys
+	// cost the API server; an agent looks every ten minutes.
+	keysInterval, keysBurst = time.Minute, 3
 	// closeTimeout bounds the write that records the end of a session.
 	closeTimeout = 5 * time.Second
 )
@@ -51,6 +54,7 @@ type Registry interface {
 	OpenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (epoch int64, err error)
 	CloseSession(ctx context.Context, cluster string, epoch int64) error
 	CheckSession(ctx context.Context, cluster string, epoch int64, instance string) error
+	ReportKeys(ctx context.Context, cluster string, keys v1alpha1.ClusterKeys) error
 }
 
 // Identifier verifies the client certificate of a stream.

@@ -221,7 +221,7 @@ func TestSession_AHotLoopOfOneClusterCostsNobodyElse(t *testing.T) {
 		for range 20 {
 			a := s.open(t, "prod", time.Hour)
 			_ = a.stream.CloseSend()
-			if got := a.verdict(); got.Reason == identity.ReasonTooManySessions {
+			if got := a.verdict(); got.Reason == identity.ReasonTooManyRequests {
 				return a.end
 			}
 		}

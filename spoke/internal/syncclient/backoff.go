@@ -53,13 +53,10 @@ type retry struct {
 	failures int
 }
 
-// maxHint bounds the delay that a hub may ask for.
-const maxHint = 5 * time.Minute
-
 // after returns the delay after an ending. A hub that says when to come again is not
-// asked before, and not by all at once.
+// asked before, and not by all at once; but it may not put us off for long.
 func (r *retry) after(end ending) time.Duration {
-	hint := min(retryAfter(end.err), maxHint)
+	hint := min(retryAfter(end.err), r.backoff.Max)
 	return max(r.delay(end), uniform(hint, 2*hint))
 }
 

@@ -20,7 +20,6 @@ var (
 	errRenewal     = errors.New("the certificate is due for renewal")
 	errDrained     = errors.New("the hub asked for a new session")
 	errReplaced    = errors.New("a new session took over")
-	errNoEvidence  = errors.New("no valid certificate and nothing to enrol with")
 )
 
 // Error is an answer of the hub.
@@ -31,7 +30,7 @@ type Error struct {
 	Reason string
 	// Message is for people.
 	Message string
-	// RetryAfter is when the hub wants to be asked again; 0 when it does not say.
+	// RetryAfter is how long the hub asks us to wait at least; 0 where it does not.
 	RetryAfter time.Duration
 }
 
@@ -54,13 +53,13 @@ func fromStatus(err error) error {
 	}
 	e := &Error{Code: s.Code(), Message: s.Message()}
 	for _, detail := range s.Details() {
-		switch d := detail.(type) {
+		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
-			if d.GetDomain() == identity.ErrorDomain {
-				e.Reason = d.GetReason()
+			if detail.GetDomain() == identity.ErrorDomain {
+				e.Reason = detail.GetReason()
 			}
 		case *errdetails.RetryInfo:
-			e.RetryAfter = d.GetRetryDelay().AsDuration()
+			e.RetryAfter = detail.GetRetryDelay().AsDuration()
 		}
 	}
 	return e
@@ -70,6 +69,15 @@ func fromStatus(err error) error {
 func rejectsCertificate(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == codes.Unauthenticated
+}
+
+// retryAfter is how long the hub asks us to wait at least.
+func retryAfter(err error) time.Duration {
+	var e *Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return e.RetryAfter
 }
 
 // reasonOf is the hub's reason, or the gRPC code, or empty.
@@ -82,13 +90,4 @@ func reasonOf(err error) string {
 		return e.Reason
 	}
 	return e.Code.String()
-}
-
-// retryAfter is when the hub wants to be asked again; 0 when it does not say.
-func retryAfter(err error) time.Duration {
-	var e *Error
-	if !errors.As(err, &e) {
-		return 0
-	}
-	return e.RetryAfter
 }

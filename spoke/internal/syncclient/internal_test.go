@@ -185,7 +185,7 @@ func TestRetry_After(t *testing.T) {
 		"a session drained at birth is paced":         {end: ending{established: true, planned: true}, high: 15 * time.Second},
 		"after the first failure 1 to 2 s":            {end: ending{}, low: time.Second, high: 2 * time.Second},
 		"a hub that says when is not asked before":    {end: ending{err: &Error{RetryAfter: 10 * time.Second}}, low: 10 * time.Second, high: 20 * time.Second},
-		"and not later than ten minutes":              {end: ending{err: &Error{RetryAfter: time.Hour}}, low: 5 * time.Minute, high: 10 * time.Minute},
+		"and is not waited for longer than 120 s":     {end: ending{err: &Error{RetryAfter: time.Hour}}, low: time.Minute, high: 2 * time.Minute},
 		"another agent is left alone for 60 to 120 s": {end: ending{established: true, err: &Error{Reason: identity.ReasonSuperseded}}, low: time.Minute, high: 2 * time.Minute},
 		"after many failures 1 to 60 s":               {failures: 1000, end: ending{}, low: time.Second, high: time.Minute},
 	}

@@ -30,8 +30,8 @@ const (
 	missedHeartbeats = 3
 )
 
-// session is one stream. Four goroutines serve it, all ended by serve: one sends,
-// one receives, one watches the time, and gRPC's own.
+// session is one stream. Five goroutines serve it, all ended by serve: one sends,
+// one receives, one watches the time, one the cluster's keys, and gRPC's own.
 type session struct {
 	id     uint64
 	config *Config
@@ -47,6 +47,9 @@ type session struct {
 	heard atomic.Int64
 	// drain has room for the first Drain's window; later ones say nothing new.
 	drain chan time.Duration
+
+	// keys hands the cluster's keys to the goroutine that sends.
+	keys chan *fleetv1.ClusterKeys
 
 	// established is closed once the hub has the whole inventory.
 	established chan struct{}
@@ -64,6 +67,7 @@ type session struct {
 func newSession(id uint64, c *Client, conn *grpc.ClientConn) *session {
 	return &session{
 		id: id, config: &c.config, outbox: c.outbox, turn: &c.turn, conn: conn, drain: make(chan time.Duration, 1),
+		keys:        make(chan *fleetv1.ClusterKeys),
 		established: make(chan struct{}), drained: make(chan struct{}), leaving: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -81,7 +85,7 @@ func (s *session) serve(ctx context.Context) {
 
 	var group errgroup.Group
 	for _, serve := range []func(context.Context) error{
-		func(ctx context.Context) error { return s.sendAll(ctx, specs) }, s.receiveAll, s.watch,
+		func(ctx context.Context) error { return s.sendAll(ctx, specs) }, s.receiveAll, s.watch, s.watchKeys,
 	} {
 		group.Go(func() error {
 			err := serve(ctx)
@@ -194,6 +198,8 @@ func (s *session) sendAll(ctx context.Context, specs []*fleetv1.RenderSpec) erro
 				return s.sendEnd(ctx)
 			case <-s.frames.wake:
 				continue
+			case keys := <-s.keys:
+				frame = &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Keys{Keys: keys}}
 			case <-ticker.C:
 				frame = &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Heartbeat{Heartbeat: &fleetv1.Heartbeat{Seq: seq}}}
 				seq++
