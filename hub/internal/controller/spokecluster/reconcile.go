@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/audit"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/internal/identity"
@@ -53,6 +54,8 @@ type Reconciler struct {
 	Mirrors  Mirrors
 	Feeds    Feeds
 	Registry Registry
+	// Audit remembers decisions about the cluster; nil for none.
+	Audit *audit.Log
 	// Replica is this hub, as sessions name it.
 	Replica string
 }
@@ -86,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case apierrors.IsNotFound(err):
 		removed := &identity.Error{Reason: identity.ReasonUnknownCluster, Message: "the SpokeCluster was removed"}
-		r.end(req.Name, removed, r.Mirrors.Forget, r.Feeds.ReleaseCluster)
+		r.end(req.Name, removed, r.Mirrors.Forget, r.Feeds.ReleaseCluster, r.Audit.ForgetCluster)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, err
