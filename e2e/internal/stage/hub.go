@@ -116,10 +116,18 @@ func (h *Hub) Log() ([]byte, error) {
 	return all, nil
 }
 
-func (h *Hub) auditLog() string { return filepath.Join(h.Dir, "audit.log") }
-
-// Audit is every line of the audit log, runs before this one included.
-func (h *Hub) Audit() ([]byte, error) { return os.ReadFile(h.auditLog()) }
+// Audit is every line of the replicas' audit logs, runs before this one included.
+func (h *Hub) Audit() ([]byte, error) {
+	var all []byte
+	for _, r := range h.Replicas {
+		lines, err := os.ReadFile(r.auditLog())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+	}
+	return all, nil
+}
 
 // CA is the hub's roots in PEM, as the hub publishes them.
 func (h *Hub) CA(ctx context.Context) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"slices"
 
 	"dynamic-config.rs/fleet/internal/testenv"
@@ -51,13 +52,15 @@ func (r *Replica) Start(ctx context.Context, flags ...string) error {
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=" + r.Name,
 		"--listen-address=" + r.Address, "--server-names=127.0.0.1",
 		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + r.health,
-		"--log-level=debug", "--audit-log=" + r.hub.auditLog(),
+		"--log-level=debug", "--audit-log=" + r.auditLog(),
 	}, slices.Concat(r.hub.args, flags)...)...)
 	if err != nil {
 		return err
 	}
 	return r.program.WaitReady(ctx, probe("http://"+r.health+"/readyz"))
 }
+
+func (r *Replica) auditLog() string { return filepath.Join(r.hub.Dir, r.Name+"-audit.log") }
 
 // Runs says whether the process runs.
 func (r *Replica) Runs() bool {
