@@ -38,6 +38,7 @@ type feed struct {
 
 	// Guarded by owner.mu:
 	subscribers map[Subscriber]time.Duration
+	requests    map[Subscriber]*request
 	interval    time.Duration // the shortest of the subscribers
 	doc         *Document
 	err         error
@@ -205,18 +206,23 @@ func (d *feed) publish(got result) {
 	}
 }
 
-// keep answers whom to wake.
+// keep answers whom to wake: everybody by news, and who asked for the fetch in any
+// case.
 func (d *feed) keep(got result) []Subscriber {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
+	asked := d.fulfil()
 	news := !sameError(d.err, got.err)
 	d.err = got.err
 	if got.err == nil && (d.doc == nil || d.doc.Version != got.doc.Version) {
 		d.doc = &Document{Document: got.doc}
 		news = true
 	}
-	if !news || d.released {
+	switch {
+	case d.released:
 		return nil
+	case !news:
+		return asked
 	}
 	return slices.Collect(maps.Keys(d.subscribers))
 }

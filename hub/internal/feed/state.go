@@ -7,6 +7,21 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
+// request is a subscriber's wish for a fetch that begins after it.
+type request struct {
+	id    string
+	stage requestStage
+}
+
+// requestStage is how far a request has come.
+type requestStage int
+
+const (
+	requestAsked requestStage = iota
+	requestSent               // the fetch is under way
+	requestDone
+)
+
 // join adds a subscriber or changes its interval; called with owner.mu held.
 func (d *feed) join(sub Subscriber, interval time.Duration) {
 	old, known := d.subscribers[sub]
@@ -24,6 +39,7 @@ func (d *feed) join(sub Subscriber, interval time.Duration) {
 func (d *feed) part(sub Subscriber) int {
 	old := d.subscribers[sub]
 	delete(d.subscribers, sub)
+	delete(d.requests, sub)
 	if len(d.subscribers) > 0 && old == d.interval {
 		d.setInterval(d.shortest())
 	}
@@ -90,11 +106,46 @@ func (d *feed) isWanted() bool {
 	return d.wanted
 }
 
+// snapshot is what a subscriber may know; called with owner.mu held.
+func (d *feed) snapshot(sub Subscriber) Snapshot {
+	asked, ok := d.requests[sub]
+	return Snapshot{Document: d.doc, Err: d.err, Owed: ok && asked.stage != requestDone}
+}
+
+// ask wants a fetch, unless the subscriber's last request was the same; called with
+// owner.mu held.
+func (d *feed) ask(sub Subscriber, id string) {
+	if last, ok := d.requests[sub]; ok && last.id == id {
+		return
+	}
+	d.requests[sub] = &request{id: id}
+	d.wanted = true
+	d.disturb()
+}
+
 // heard says that the fetch that was asked for is about to be sent.
 func (d *feed) heard() {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
 	d.wanted = false
+	for _, asked := range d.requests {
+		if asked.stage == requestAsked {
+			asked.stage = requestSent
+		}
+	}
+}
+
+// fulfil ends the requests that were sent, and answers whose they are; called with
+// owner.mu held.
+func (d *feed) fulfil() []Subscriber {
+	var subs []Subscriber
+	for sub, asked := range d.requests {
+		if asked.stage == requestSent {
+			asked.stage = requestDone
+			subs = append(subs, sub)
+		}
+	}
+	return subs
 }
 
 // interruptible lets Refresh end the watch that is about to begin; false when a
