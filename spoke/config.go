@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
+	"dynamic-config.rs/fleet/spoke/internal/controller"
 	"dynamic-config.rs/fleet/spoke/internal/syncclient"
 )
 
@@ -38,6 +40,9 @@ type Config struct {
 	Namespace string
 	// WatchNamespaces are the namespaces whose Renders are kept; all when empty.
 	WatchNamespaces []string
+	// StaleAfter is how long the hub may be away before Renders say so; ten minutes
+	// when zero. It is lengthened by up to a fifth, at random.
+	StaleAfter time.Duration
 	// MetricsBindAddress serves Prometheus metrics; "0" serves none.
 	MetricsBindAddress string
 	// HealthProbeBindAddress serves /healthz and /readyz; "0" serves none.
@@ -64,6 +69,9 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("namespace %q: %s", namespace, problems[0])
 		}
 	}
+	if c.StaleAfter < 0 {
+		return errors.New("stale after is negative")
+	}
 	if c.HubAddress == "" {
 		return errors.New("hub address is empty")
 	}
@@ -77,6 +85,9 @@ func (c *Config) Validate() error {
 func (c Config) withDefaults() Config {
 	if c.HubServerName == "" {
 		c.HubServerName = DefaultServerName
+	}
+	if c.StaleAfter == 0 {
+		c.StaleAfter = controller.DefaultStaleAfter
 	}
 	if c.Instance == "" {
 		c.Instance = rand.Text()

@@ -176,9 +176,11 @@ func TestRun_NoValueIsInLogsStatusOrEvents(t *testing.T) {
 	f.store.Set("doc", "a", canary)
 	r := f.render("pg")
 	f.settled(r, 1)
-	f.update(r, func(r *v1alpha1.DynamicConfigRender) { r.Spec.Target.Type = string(corev1.SecretTypeTLS) })
+	f.update(r, func(r *v1alpha1.DynamicConfigRender) { r.Spec.Target.Type = "example.com/other" })
 	f.status(r, v1alpha1.ConditionApplied, v1alpha1.ReasonTargetTypeConflict)
-	f.update(r, func(r *v1alpha1.DynamicConfigRender) { r.Spec.Target.Secret = "tls" })
+	f.update(r, func(r *v1alpha1.DynamicConfigRender) {
+		r.Spec.Target.Secret, r.Spec.Target.Type = "tls", string(corev1.SecretTypeTLS)
+	})
 	f.status(r, v1alpha1.ConditionApplied, v1alpha1.ReasonTargetInvalid)
 
 	var events eventsv1.EventList

@@ -36,7 +36,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("make the manager: %w", err)
 	}
-	reconciler := controller.New(mgr)
+	reconciler := controller.New(mgr, c.StaleAfter, agentOf(c))
 	hub, err := syncclient.New(syncclient.Config{
 		Address: c.HubAddress, ServerName: c.HubServerName, CAFile: c.HubCAFile,
 		Cluster: c.Cluster, Version: c.Version, Instance: c.Instance,
@@ -65,6 +65,12 @@ func Run(ctx context.Context, c Config) error {
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+// agentOf is the object that events about the agent itself are about: what it keeps in
+// its own namespace, whatever runs it.
+func agentOf(c Config) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: c.Namespace, Name: credential.SecretName}
 }
 
 // evidence is what the agent enrols with.
@@ -117,17 +123,14 @@ func newManager(ctx context.Context, c Config) (ctrl.Manager, error) {
 	})
 }
 
-// restConfig raises the client's own rate limit, which is for each kind of object.
-// A first start with 4,000 Renders writes as many targets and twice as many
-// statuses: 40 s at this rate. Beyond it the API server's priority and fairness
-// decides.
+// restConfig takes off the client's own rate limit. The controller's eight workers
+// have one request each under way, and what the API server has no room for, its
+// priority and fairness puts off.
 func restConfig(c Config) *rest.Config {
-	limited := rest.CopyConfig(c.REST)
-	if limited.QPS >= 0 {
-		limited.QPS, limited.Burst = max(limited.QPS, 200), max(limited.Burst, 400)
-	}
-	limited.UserAgent = "dynamic-config-spoke/" + c.Version
-	return limited
+	config := rest.CopyConfig(c.REST)
+	config.QPS = -1
+	config.UserAgent = "dynamic-config-spoke/" + c.Version
+	return config
 }
 
 // addChecks serves liveness and readiness. Losing the hub is a condition and a

@@ -65,6 +65,7 @@ func bind(flags *flag.FlagSet, c *spoke.Config) {
 	flags.StringVar(&c.Cluster, "cluster", "", "name of this cluster's SpokeCluster on the hub")
 	flags.StringVar(&c.JoinTokenFile, "join-token-file", "", "file with a join token, for the first enrolment")
 	flags.StringVar(&c.Namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "dynamic-config-system"), "the agent's own namespace; by default $POD_NAMESPACE")
+	flags.DurationVar(&c.StaleAfter, "stale-after", 0, "how long the hub may be away before Renders are marked Stale; 10m when 0")
 	flags.StringVar(&c.MetricsBindAddress, "metrics-bind-address", ":8080", "address of the metrics; 0 for none")
 	flags.StringVar(&c.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.DurationVar(&c.Backoff.AfterSession, "reconnect-after-session", 0, "longest first delay after a session; 15s when 0")

@@ -70,7 +70,7 @@ func TestConclude(t *testing.T) {
 			v: refused(refusalAnswer(&fleetv1.Refusal{
 				ReadyReason: "RenderFailed", CauseCondition: "Applied", CauseReason: "SecrecyDowngrade", Message: "secret",
 			})),
-			want:      map[string]string{"Ready": "False/RenderFailed", "Fetched": "True/Fetched", "Applied": "False/SecrecyDowngrade"},
+			want:      map[string]string{"Ready": "False/RenderFailed", "Fetched": "True/Fetched", "Applied": "False/SecrecyDowngrade", "Stalled": "True/SecrecyDowngrade"},
 			lastError: true, renderedAt: &earlier,
 		},
 		"there is no such class": {
@@ -81,6 +81,16 @@ func TestConclude(t *testing.T) {
 		"a reason of a newer hub is a failure to render": {
 			v:         refused(refusalAnswer(&fleetv1.Refusal{ReadyReason: "SomethingNew", Message: "new"})),
 			want:      map[string]string{"Ready": "False/RenderFailed", "Applied": "True/Applied"},
+			lastError: true, renderedAt: &earlier,
+		},
+		"the target cannot be written until somebody changes it": {
+			v:         unapplied(deliverAnswer(""), &apply.Error{Reason: "TargetImmutable", Message: "immutable"}),
+			want:      map[string]string{"Ready": "False/RenderFailed", "Fetched": "True/Fetched", "Applied": "False/TargetImmutable", "Stalled": "True/TargetImmutable"},
+			lastError: true, renderedAt: &earlier,
+		},
+		"the class does not serve the Render": {
+			v:         refused(refusalAnswer(&fleetv1.Refusal{ReadyReason: "ClassNotAllowed", Message: "no"})),
+			want:      map[string]string{"Ready": "False/ClassNotAllowed", "Applied": "True/Applied", "Stalled": "True/ClassNotAllowed"},
 			lastError: true, renderedAt: &earlier,
 		},
 		"the target was not written": {
@@ -101,7 +111,7 @@ func TestConclude(t *testing.T) {
 			got := map[string]string{}
 			for _, c := range status.Conditions {
 				got[c.Type] = string(c.Status) + "/" + c.Reason
-				if c.Status == metav1.ConditionTrue && !c.LastTransitionTime.Equal(&earlier) {
+				if c.Status == metav1.ConditionTrue && c.Type != v1alpha1.ConditionStalled && !c.LastTransitionTime.Equal(&earlier) {
 					t.Errorf("%s: the time moved without a transition", c.Type)
 				}
 			}
