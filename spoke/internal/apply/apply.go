@@ -182,6 +182,12 @@ func (a *Applier) write(ctx context.Context, d Desired, target *metav1.PartialOb
 	if err != nil {
 		return Result{}, a.explain(ctx, d, target == nil, err)
 	}
+	for label, value := range labelsFor(d.Render) {
+		if meta.Labels[label] != value {
+			return Result{}, refusal(d.Render, v1alpha1.ReasonTargetConflict, nil,
+				"was written, and an admission plugin changed its label %s: it cannot be kept", label)
+		}
+	}
 	written := target == nil || target.ResourceVersion != *meta.ResourceVersion
 	return Result{
 		Written: written, NewContent: !bytes.Equal(heldContent(target), d.ContentID),
