@@ -145,7 +145,9 @@ func TestRun_ASpecAppliedByAGitOpsToolStaysWhatWasApplied(t *testing.T) {
 	f.store.Set("doc", "a", "1")
 	applied := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "DynamicConfigRender",
-		"metadata": map[string]any{"namespace": f.namespace, "name": "pg"},
+		"metadata": map[string]any{
+			"namespace": f.namespace, "name": "pg", "annotations": map[string]any{corev1.LastAppliedConfigAnnotation: "{}", "team": "blue"},
+		},
 		"spec": map[string]any{
 			"class": "store", "key": "doc", "target": map[string]any{"secret": "target", "shape": "entries"},
 		},
@@ -159,6 +161,9 @@ func TestRun_ASpecAppliedByAGitOpsToolStaysWhatWasApplied(t *testing.T) {
 	f.must(cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(r), now))
 	if diff := cmp.Diff(want.Object["spec"], now.Object["spec"]); diff != "" {
 		t.Errorf("the spec is not what was applied: %s", diff)
+	}
+	if diff := cmp.Diff(want.GetAnnotations(), now.GetAnnotations()); diff != "" {
+		t.Errorf("the annotations are not what was applied: %s", diff)
 	}
 	for _, entry := range now.GetManagedFields() {
 		if entry.Manager != "argocd" && (entry.Subresource != "status" || strings.Contains(entry.FieldsV1.GetRawString(), "f:spec")) {

@@ -9,11 +9,9 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -91,27 +89,12 @@ func newManager(ctx context.Context, c Config) (ctrl.Manager, error) {
 			return nil, err
 		}
 	}
-	targets := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedByValue})}
-	var namespaces map[string]cache.Config
-	for _, namespace := range c.WatchNamespaces {
-		if namespaces == nil {
-			namespaces = make(map[string]cache.Config)
-		}
-		namespaces[namespace] = cache.Config{}
-	}
 	return ctrl.NewManager(restConfig(c), ctrl.Options{
 		Scheme: scheme,
 		Logger: ctrl.LoggerFrom(ctx),
 		// For its logger: the manager ends what it started by itself, in order.
 		BaseContext: func() context.Context { return context.WithoutCancel(ctx) },
-		Cache: cache.Options{
-			DefaultNamespaces: namespaces,
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Secret{}:                targets,
-				&corev1.ConfigMap{}:             targets,
-				&v1alpha1.DynamicConfigRender{}: {Transform: cache.TransformStripManagedFields()},
-			},
-		},
+		Cache:       cacheOptions(c.WatchNamespaces),
 		// Contents are never cached: what is read is read for one decision.
 		Client: client.Options{Cache: &client.CacheOptions{
 			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"k8s.io/klog/v2"
@@ -17,6 +18,10 @@ import (
 	"dynamic-config.rs/fleet/internal/version"
 	"dynamic-config.rs/fleet/spoke"
 )
+
+// gcPercent trades time for memory: an agent at rest collects hardly ever, and one with
+// 1,000 Renders is 8 MiB smaller than at Go's 100. GOGC overrides it.
+const gcPercent = 50
 
 func main() {
 	if err := run(ctrl.SetupSignalHandler()); err != nil {
@@ -51,6 +56,9 @@ func run(ctx context.Context) error {
 	log = log.WithValues(telemetry.KeyCluster, config.Cluster)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	if config.REST, err = ctrl.GetConfig(); err != nil {
 		return fmt.Errorf("find the API server: %w", err)
 	}
