@@ -220,6 +220,7 @@ func BenchmarkAgent_Throughput(b *testing.B) {
 	began := time.Now()
 	t.ready(n)
 	agent := time.Since(began)
+	b.Logf("requests by the agent: %v", t.requests())
 	b.Logf("%d targets applied in a bare loop: %s; with their statuses: %s; by the agent: %s", n, bare, withStatus, agent)
 	t.ReportMetric(n/agent.Seconds(), "Renders/s")
 	t.ReportMetric(bare.Seconds()/agent.Seconds(), "of-bare-apply")

@@ -187,6 +187,8 @@ func TestRun_NoValueIsInLogsStatusOrEvents(t *testing.T) {
 		r.Spec.Target.Secret, r.Spec.Target.Type = "tls", string(corev1.SecretTypeTLS)
 	})
 	f.status(r, v1alpha1.ConditionApplied, v1alpha1.ReasonTargetInvalid)
+	f.update(r, func(r *v1alpha1.DynamicConfigRender) { r.Spec.Target.Type = "" })
+	f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRendered)
 
 	var events eventsv1.EventList
 	f.Eventually(func(g gomega.Gomega) {
@@ -200,7 +202,7 @@ func TestRun_NoValueIsInLogsStatusOrEvents(t *testing.T) {
 	if reasons[v1alpha1.ReasonRendered] != 1 || reasons[v1alpha1.ReasonTargetTypeConflict] != 1 {
 		t.Errorf("want one event a change, got %v", reasons)
 	}
-	status, err := json.Marshal(f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRenderFailed))
+	status, err := json.Marshal(f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRendered))
 	f.must(err)
 	told, err := json.Marshal(events.Items)
 	f.must(err)

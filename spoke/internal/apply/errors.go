@@ -62,7 +62,7 @@ var (
 	deniedByWebhook = regexp.MustCompile(`admission webhook "([a-z0-9.-]+)" denied the request`)
 	deniedByPolicy  = regexp.MustCompile(`ValidatingAdmissionPolicy '([a-z0-9.-]+)'[^:]* denied request`)
 	managerName     = regexp.MustCompile(`conflict with "([^"]+)"`)
-	etcdTooLarge    = regexp.MustCompile(`etcdserver: request is too large`)
+	etcdTooLarge    = regexp.MustCompile(`etcdserver: request is too large|trying to send message larger than max`)
 	exceededQuota   = regexp.MustCompile(`exceeded quota: ([a-z0-9.-]+),`)
 )
 

@@ -68,13 +68,11 @@ func (r *Reconciler) reportOnce(ctx context.Context, render *v1alpha1.DynamicCon
 	return nil
 }
 
-// announce makes an event when reason or message of Ready changed. A namespace that is
-// being deleted takes none.
+// announce makes an event when reason or message of Ready changed. That a new Render is
+// rendered says its status, and an event for each would double the writes of a first
+// start; a namespace that is being deleted takes none.
 func (r *Reconciler) announce(render *v1alpha1.DynamicConfigRender, before *metav1.Condition, v *verdict) {
-	if v == nil || v.ready.reason == v1alpha1.ReasonPending || (v.applied != nil && v.applied.reason == v1alpha1.ReasonNamespaceTerminating) {
-		return
-	}
-	if before != nil && before.Reason == v.ready.reason && before.Message == v.ready.message {
+	if v == nil || !v.isNews(before) || (v.applied != nil && v.applied.reason == v1alpha1.ReasonNamespaceTerminating) {
 		return
 	}
 	kind, reason := corev1.EventTypeNormal, v.ready.reason

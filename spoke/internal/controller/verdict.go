@@ -199,6 +199,17 @@ func (v *verdict) set(status *v1alpha1.DynamicConfigRenderStatus, condition stri
 	})
 }
 
+// isNews says whether somebody who saw Ready as it was before should be told.
+func (v *verdict) isNews(before *metav1.Condition) bool {
+	if v.ready.reason == v1alpha1.ReasonPending {
+		return false
+	}
+	if before == nil || before.Reason == v1alpha1.ReasonPending {
+		return v.ready.status != metav1.ConditionTrue
+	}
+	return before.Reason != v.ready.reason || before.Message != v.ready.message
+}
+
 // speaksOf says whether a verdict, which may be nil, is about this Render. To wait
 // for a first answer is no news to one that had an answer.
 func (v *verdict) speaksOf(render *v1alpha1.DynamicConfigRender) bool {

@@ -155,3 +155,30 @@ func TestVerdict_SpeaksOfOneRenderOnly(t *testing.T) {
 		})
 	}
 }
+
+func TestVerdict_IsNews(t *testing.T) {
+	saw := func(reason, message string) *metav1.Condition {
+		return &metav1.Condition{Type: v1alpha1.ConditionReady, Reason: reason, Message: message}
+	}
+	good, bad := rendered(deliverAnswer(""), "", true), refused(refusalAnswer(&fleetv1.Refusal{ReadyReason: "ClassNotFound", Message: "no class"}))
+	for name, tc := range map[string]struct {
+		v      *verdict
+		before *metav1.Condition
+		want   bool
+	}{
+		"a new Render that is rendered is none":         {v: good},
+		"a Render that waited and is rendered is none":  {v: good, before: saw("Pending", "")},
+		"a Render that is pending is none":              {v: pending(testRender()), before: saw("RenderFailed", "")},
+		"a new Render that fails is":                    {v: bad, want: true},
+		"a Render that recovers is":                     {v: good, before: saw("RenderFailed", "down"), want: true},
+		"a Render that fails for another cause is":      {v: bad, before: saw("ClassNotFound", "another class"), want: true},
+		"a Render that fails for the same cause is not": {v: bad, before: saw("ClassNotFound", "no class")},
+		"a Render that stays rendered is none":          {v: good, before: saw("Rendered", stateRendered.message)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.v.isNews(tc.before); got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}
