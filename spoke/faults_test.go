@@ -3,8 +3,10 @@ package spoke_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,7 +36,7 @@ func (s *faults) wrap(f *fixture) {
 			if request.Method != http.MethodGet && strings.Contains(request.URL.Path, "/dynamicconfigrenders/") {
 				s.statusW.Add(1)
 			}
-			if request.Method != http.MethodPatch || !strings.HasSuffix(request.URL.Path, "/secrets/target") {
+			if request.Method != http.MethodPatch || !strings.Contains(request.URL.Path, "/secrets/target") {
 				return next.RoundTrip(request)
 			}
 			s.writes.Add(1)
@@ -119,6 +121,39 @@ func TestRun_WhatMovesNotCostsNothingAndAChangeCostsOneWrite(t *testing.T) {
 	f.status(other, v1alpha1.ConditionReady, v1alpha1.ReasonRendered)
 	if writes := counts.writes.Load(); writes != 2 {
 		t.Errorf("a change cost %d writes, want one", writes-1)
+	}
+}
+
+func TestRun_AtRestNothingIsWritten(t *testing.T) {
+	const n = 100
+	counts := &faults{}
+	f := newFixture(t, counts.wrap)
+	f.store.Set("doc", "a", "1")
+	var all []*v1alpha1.DynamicConfigRender
+	for i := range n {
+		all = append(all, f.render(fmt.Sprint("r-", i), into(fmt.Sprint("target-", i))))
+	}
+	for _, r := range all {
+		f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRendered)
+	}
+	before := counts.writes.Load() + counts.statusW.Load()
+	if before != 2*n {
+		t.Errorf("%d new Renders cost %d writes, want one of each target and status", n, before)
+	}
+
+	known := func() bool {
+		return !slices.ContainsFunc(all, func(r *v1alpha1.DynamicConfigRender) bool { return f.store.Spec(f.namespace, r.Name) == nil })
+	}
+	f.hub.Restart(t)
+	f.Eventually(known).Should(gomega.BeTrue())
+	f.stop()
+	f.start()
+	f.Eventually(known).Should(gomega.BeTrue())
+	f.store.Set("doc", "a", "1") // every Render is answered again
+	last := f.render("last", into("target-last"))
+	f.status(last, v1alpha1.ConditionReady, v1alpha1.ReasonRendered)
+	if writes := counts.writes.Load() + counts.statusW.Load() - before - 2; writes != 0 {
+		t.Errorf("%d writes that changed nothing", writes)
 	}
 }
 
