@@ -27,6 +27,9 @@ LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Commit=$(COMMIT) -X 
 TEST_PACKAGES ?= ./...
 TEST_FLAGS    ?= -race -shuffle=on -p 2 -timeout 30m
 FUZZTIME      ?= 30s
+MINUTES       ?= 30
+SEED          ?=
+BENCH         ?=
 # KEEP=1 leaves the demo running until it is interrupted.
 KEEP          ?=
 
@@ -104,8 +107,16 @@ cover: testbin build ## Run every test and show the coverage of each function
 	go tool cover -func=out/cover.out
 
 .PHONY: bench
-bench: ## Run every benchmark, one package at a time
+bench: testbin build ## Load a real hub with BENCH="-spokes 1000 -renders 100"; the table goes to out/bench.json too
+	go run ./e2e/bench $(BENCH)
+
+.PHONY: bench-go
+bench-go: testbin ## Run every Go benchmark, one package at a time
 	go test -run '^$$' -bench . -benchmem -p 1 -timeout 30m $(TEST_PACKAGES)
+
+.PHONY: soak
+soak: testbin build ## Change a fleet at random for MINUTES, from SEED on, and compare it with the truth
+	go run ./e2e/soak -for $(MINUTES)m $(if $(SEED),-seed $(SEED))
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME

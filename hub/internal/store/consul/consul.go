@@ -28,11 +28,8 @@ type Config struct {
 	Endpoint string
 	// Token is the ACL token; anonymous when empty.
 	Token string
-	// CAPEM is the CA of the endpoint's certificate in PEM; the system's roots when
-	// empty.
-	CAPEM []byte
-	// ServerName is the name in the certificate; the endpoint's host when empty.
-	ServerName string
+	// TLS says how the two ends prove themselves.
+	TLS link.TLS
 	// Datacenter to read from; the agent's own when empty.
 	Datacenter string
 	// Namespace of Consul Enterprise.
@@ -60,7 +57,7 @@ func New(cfg Config) (*Client, error) {
 	if err := link.CheckEndpoint(cfg.Endpoint); err != nil {
 		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: err}
 	}
-	transport, err := link.NewTransport(cfg.CAPEM, cfg.ServerName)
+	transport, err := link.NewTransport(cfg.TLS)
 	if err != nil {
 		return nil, &store.Error{Reason: v1alpha1.ReasonStoreTLSFailed, Op: "open", Err: err}
 	}

@@ -103,7 +103,7 @@ func (m *Mux) request(ctx context.Context, b batch) {
 	var readings []Reading
 	var err error
 	if len(b.entries) == 1 {
-		readings = []Reading{m.requests.Get(ctx, b.entries[0].key, 0)}
+		readings = []Reading{m.requests.Get(ctx, b.entries[0].key)}
 	} else {
 		readings, err = m.requests.Read(ctx, b.keys())
 	}
@@ -128,8 +128,8 @@ func (m *Mux) request(ctx context.Context, b batch) {
 		for n, e := range b.entries {
 			got := readings[n]
 			m.heed(got.Err)
-			if len(b.entries) > 1 && b.era == m.era {
-				// Read sees what any request saw before.
+			if b.era == m.era {
+				// It saw what any request saw before.
 				got.Index = max(got.Index, b.floor)
 			}
 			m.deliver(e, got, b.sent, b.fetches[n])
