@@ -33,12 +33,11 @@ type Hub struct {
 	*testenv.Cluster
 	// Address that spokes connect to; it stays over a restart.
 	Address string
-	// MetricsURL is the hub's /metrics.
-	MetricsURL string
+	// MetricsURL is the hub's /metrics, HealthURL its /readyz.
+	MetricsURL, HealthURL string
 
 	args    []string
 	binary  string
-	health  string
 	program *testenv.Program
 }
 
@@ -51,7 +50,7 @@ func (h *Hub) Start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		h.Address, h.health = loopback+ports[0], "http://"+loopback+ports[1]+"/readyz"
+		h.Address, h.HealthURL = loopback+ports[0], "http://"+loopback+ports[1]+"/readyz"
 		h.MetricsURL = "http://" + loopback + ports[2] + "/metrics"
 	}
 	kubeconfig, err := h.ServiceAccountKubeconfig(ctx, Namespace, hubAccount)
@@ -62,13 +61,13 @@ func (h *Hub) Start(ctx context.Context) error {
 	h.program, err = testenv.StartProgram(ctx, h.Dir, "hub", h.binary, append([]string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=hub-0",
 		"--listen-address=" + h.Address, "--server-names=127.0.0.1",
-		"--metrics-bind-address=" + host(h.MetricsURL), "--health-probe-bind-address=" + host(h.health),
+		"--metrics-bind-address=" + host(h.MetricsURL), "--health-probe-bind-address=" + host(h.HealthURL),
 		"--log-level=debug",
 	}, h.args...)...)
 	if err != nil {
 		return err
 	}
-	return h.program.WaitReady(ctx, probe(h.health))
+	return h.program.WaitReady(ctx, probe(h.HealthURL))
 }
 
 // Kill ends the hub process as kill -9 does.

@@ -11,11 +11,13 @@ type Spoke struct {
 	*testenv.Cluster
 	// Name is the cluster's identity.
 	Name string
+	// MetricsURL is the agent's /metrics, HealthURL its /readyz; both change with a
+	// restart.
+	MetricsURL, HealthURL string
 
 	hub           *Hub
 	args          []string
 	binary        string
-	health        string
 	caFile, token string // what an installer hands to the agent
 	program       *testenv.Program
 }
@@ -47,7 +49,7 @@ func (s *Spoke) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.health = "http://" + loopback + ports[0] + "/readyz"
+	s.HealthURL, s.MetricsURL = "http://"+loopback+ports[0]+"/readyz", "http://"+loopback+ports[1]+"/metrics"
 	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, Namespace, spokeAccount)
 	if err != nil {
 		return err
@@ -61,7 +63,7 @@ func (s *Spoke) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.program.WaitReady(ctx, probe(s.health))
+	return s.program.WaitReady(ctx, probe(s.HealthURL))
 }
 
 // Kill ends the agent process as kill -9 does.
