@@ -209,6 +209,37 @@ func BenchmarkAgent_Idle(b *testing.B) {
 	t.ReportMetric(writes, "writes")
 }
 
+// BenchmarkAgent_Repair prints how long a target that is edited, or deleted, stays so.
+func BenchmarkAgent_Repair(b *testing.B) {
+	const n = 20
+	t := newBench(b)
+	t.start()
+	t.renders(0, n)
+	t.ready(n)
+	var total, longest time.Duration
+	for i := range n {
+		secret := &corev1.Secret{}
+		key := client.ObjectKey{Namespace: t.namespace, Name: fmt.Sprint("target-", i)}
+		t.must(cluster.Client.Get(b.Context(), key, secret))
+		began := time.Now()
+		if i%2 == 0 {
+			t.must(cluster.Client.Delete(b.Context(), secret))
+		} else {
+			secret.Data["host"] = []byte("edited")
+			t.must(cluster.Client.Update(b.Context(), secret, client.FieldOwner("bench")))
+		}
+		t.Eventually(func() string {
+			now := &corev1.Secret{}
+			t.must(client.IgnoreNotFound(cluster.Client.Get(b.Context(), key, now)))
+			return string(now.Data["host"])
+		}).WithPolling(time.Millisecond).Should(gomega.Equal("db.example"))
+		took := time.Since(began)
+		total, longest = total+took, max(longest, took)
+	}
+	t.ReportMetric(total.Seconds()/n, "s-to-repair")
+	t.ReportMetric(longest.Seconds(), "s-at-most")
+}
+
 // BenchmarkAgent_Throughput prints how fast 5,000 new Renders are ready, and how fast a
 // loop is that does no more than the writes that are needed, on the same API server.
 func BenchmarkAgent_Throughput(b *testing.B) {
