@@ -46,6 +46,7 @@ func checkType(d Desired, of corev1.SecretType) error {
 		if !has(d, corev1.TLSCertKey) || !has(d, corev1.TLSPrivateKeyKey) {
 			return invalid("the document needs %s and %s", corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 		}
+	default: // what no server checks
 	}
 	return nil
 }
