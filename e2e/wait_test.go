@@ -57,7 +57,7 @@ func TestWait_EachKindIsReadyWhenItIs(t *testing.T) {
 		reads(t, fleet.Hub.Cluster, "ClusterDynamicConfigClass", client.ObjectKey{Name: "wait-broken"}, status.InProgressStatus)
 	})
 	t.Run("a cluster without an agent is not current", func(t *testing.T) {
-		if _, err := fleet.Hub.Register(t.Context(), "wait-nobody", nil); err != nil {
+		if err := fleet.Hub.Register(t.Context(), "wait-nobody", nil); err != nil {
 			t.Fatal(err)
 		}
 		reads(t, fleet.Hub.Cluster, "SpokeCluster", client.ObjectKey{Name: "wait-nobody"}, status.InProgressStatus)

@@ -56,7 +56,11 @@ func newBench(b *testing.B) *bench {
 	if err := cluster.Client.Create(b.Context(), ns); err != nil {
 		b.Fatal(err)
 	}
-	hub := hubtest.Start(b, hubtest.Settings{})
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: v1alpha1.DefaultSpokeServiceAccount}}
+	if err := cluster.Client.Create(b.Context(), account); err != nil {
+		b.Fatal(err)
+	}
+	hub := hubtest.Start(b, hubtest.Settings{UnknownKeys: true})
 	t := &bench{B: b, WithT: gomega.NewWithT(b), namespace: ns.Name, store: hubtest.Serve(b, hub), dir: b.TempDir()}
 	t.SetDefaultEventuallyTimeout(benchPatience)
 	t.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)

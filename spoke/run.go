@@ -21,6 +21,7 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/spoke/internal/controller"
 	"dynamic-config.rs/fleet/spoke/internal/credential"
+	"dynamic-config.rs/fleet/spoke/internal/serviceaccount"
 	"dynamic-config.rs/fleet/spoke/internal/syncclient"
 )
 
@@ -34,12 +35,16 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("make the manager: %w", err)
 	}
+	account, err := serviceaccount.New(mgr.GetConfig(), c.Namespace, c.ServiceAccount)
+	if err != nil {
+		return err
+	}
 	reconciler := controller.New(mgr, c.StaleAfter, agentOf(c))
 	hub, err := syncclient.New(syncclient.Config{
 		Address: c.HubAddress, ServerName: c.HubServerName, CAFile: c.HubCAFile,
-		Cluster: c.Cluster, Version: c.Version, Instance: c.Instance,
+		Cluster: c.Cluster, TrustDomain: c.TrustDomain, Version: c.Version, Instance: c.Instance,
 		Credentials: &credential.Secret{Client: mgr.GetClient(), Namespace: c.Namespace},
-		Evidence:    evidence(c), Receiver: reconciler, Backoff: c.Backoff,
+		Evidence:    account, JoinTokenFile: c.JoinTokenFile, Receiver: reconciler, Backoff: c.Backoff,
 	})
 	if err != nil {
 		return err
@@ -69,14 +74,6 @@ func Run(ctx context.Context, c Config) error {
 // its own namespace, whatever runs it.
 func agentOf(c Config) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: c.Namespace, Name: credential.SecretName}
-}
-
-// evidence is what the agent enrols with.
-func evidence(c Config) syncclient.Evidence {
-	if c.JoinTokenFile == "" {
-		return nil
-	}
-	return syncclient.JoinTokenFile(c.JoinTokenFile)
 }
 
 // newManager makes a manager that caches Renders, and targets as metadata.

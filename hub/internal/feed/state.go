@@ -7,25 +7,13 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
-// request is a subscriber's wish for a fetch that begins after it.
-type request struct {
-	id    string
-	stage requestStage
-}
-
-// requestStage is how far a request has come.
-type requestStage int
-
-const (
-	requestAsked requestStage = iota
-	requestSent               // the fetch is under way
-	requestDone
-)
-
 // join adds a subscriber or changes its interval; called with owner.mu held.
 func (d *feed) join(sub Subscriber, interval time.Duration) {
 	old, known := d.subscribers[sub]
 	d.subscribers[sub] = interval
+	if !known || old != interval {
+		d.hurry()
+	}
 	switch {
 	case len(d.subscribers) == 1 || interval < d.interval:
 		d.setInterval(interval)
@@ -69,12 +57,55 @@ func (d *feed) setInterval(interval time.Duration) {
 	d.poke()
 }
 
-// disturb ends a watch or rest; called with owner.mu held.
-func (d *feed) disturb() {
+// want asks for a fetch now; called with owner.mu held.
+func (d *feed) want() {
+	d.wanted = true
+	d.hurry()
 	if d.interrupt != nil {
 		d.interrupt()
 	}
 	d.poke()
+}
+
+// hurry makes the next fetch one that somebody waits for, also when it is in the
+// queue already; called with owner.mu held.
+func (d *feed) hurry() {
+	d.prompt = true
+	if d.rejoin != nil && d.urgency() < d.joined {
+		d.rejoin()
+	}
+}
+
+// urgency is the priority of the next fetch; called with owner.mu held.
+func (d *feed) urgency() store.Priority {
+	switch {
+	case !d.answered || d.missed:
+		return store.First
+	case d.prompt:
+		return store.Prompt
+	}
+	return store.Periodic
+}
+
+// priority is the same for who does not hold owner.mu.
+func (d *feed) priority() store.Priority {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	return d.urgency()
+}
+
+// queued answers the priority to join the queue with, and lets rejoin end the wait.
+func (d *feed) queued(rejoin context.CancelFunc) store.Priority {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	d.rejoin, d.joined = rejoin, d.urgency()
+	return d.joined
+}
+
+func (d *feed) unqueued() {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	d.rejoin = nil
 }
 
 func (d *feed) poke() {
@@ -90,14 +121,14 @@ func (d *feed) currentInterval() time.Duration {
 	return d.interval
 }
 
-// held is the last good version; nil before there was one.
-func (d *feed) held() *store.Document {
+// known is the version to poll from; nil when the document has to be fetched.
+func (d *feed) known() *store.Document {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
-	if d.doc == nil {
+	if d.missed {
 		return nil
 	}
-	return d.doc.Document
+	return d.last
 }
 
 func (d *feed) isWanted() bool {
@@ -106,46 +137,12 @@ func (d *feed) isWanted() bool {
 	return d.wanted
 }
 
-// snapshot is what a subscriber may know; called with owner.mu held.
-func (d *feed) snapshot(sub Subscriber) Snapshot {
-	asked, ok := d.requests[sub]
-	return Snapshot{Document: d.doc, Err: d.err, Owed: ok && asked.stage != requestDone}
-}
-
-// ask wants a fetch, unless the subscriber's last request was the same; called with
-// owner.mu held.
-func (d *feed) ask(sub Subscriber, id string) {
-	if last, ok := d.requests[sub]; ok && last.id == id {
-		return
-	}
-	d.requests[sub] = &request{id: id}
-	d.wanted = true
-	d.disturb()
-}
-
 // heard says that the fetch that was asked for is about to be sent.
 func (d *feed) heard() {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
-	d.wanted = false
-	for _, asked := range d.requests {
-		if asked.stage == requestAsked {
-			asked.stage = requestSent
-		}
-	}
-}
-
-// fulfil ends the requests that were sent, and answers whose they are; called with
-// owner.mu held.
-func (d *feed) fulfil() []Subscriber {
-	var subs []Subscriber
-	for sub, asked := range d.requests {
-		if asked.stage == requestSent {
-			asked.stage = requestDone
-			subs = append(subs, sub)
-		}
-	}
-	return subs
+	d.wanted, d.prompt = false, false
+	d.sent()
 }
 
 // interruptible lets Refresh end the watch that is about to begin; false when a
