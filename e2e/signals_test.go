@@ -59,7 +59,7 @@ func TestCanary_NothingThatIsToldHoldsAValue(t *testing.T) {
 		}
 	}
 	for place, word := range map[string]string{
-		"hub log": "Refused", "spoke log": "Target not written", "spoke events": v1alpha1.ReasonAdmissionDenied,
+		"hub log": "Refused", "hub audit": "signals-bad", "spoke log": "Target not written", "spoke events": v1alpha1.ReasonAdmissionDenied,
 		"spoke statuses": v1alpha1.ReasonDocumentInvalid, "spoke metrics": "dynamicconfig_spoke_apply_total", "hub metrics": "dynamicconfig_hub_feeds",
 	} {
 		if !bytes.Contains(told[place], []byte(word)) {
@@ -81,7 +81,7 @@ func everythingTold(t *testing.T, spoke *stage.Spoke) map[string][]byte {
 			told[place+" "+page] = get(t, base+page)
 		}
 	}
-	for name, read := range map[string]func() ([]byte, error){"hub log": fleet.Hub.Log, "spoke log": spoke.Log} {
+	for name, read := range map[string]func() ([]byte, error){"hub log": fleet.Hub.Log, "hub audit": fleet.Hub.Audit, "spoke log": spoke.Log} {
 		said, err := read()
 		if err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func (h *Hub) Start(ctx context.Context, flags ...string) error {
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=hub-0",
 		"--listen-address=" + h.Address, "--server-names=127.0.0.1",
 		"--metrics-bind-address=" + host(h.MetricsURL), "--health-probe-bind-address=" + host(h.HealthURL),
-		"--log-level=debug",
+		"--log-level=debug", "--audit-log=" + h.auditLog(),
 	}, slices.Concat(h.args, flags)...)...)
 	if err != nil {
 		return err
@@ -84,6 +84,11 @@ func (h *Hub) Terminate(ctx context.Context) error { return h.program.Terminate(
 
 // Log is everything the hub process wrote.
 func (h *Hub) Log() ([]byte, error) { return h.program.Log() }
+
+func (h *Hub) auditLog() string { return filepath.Join(h.Dir, "audit.log") }
+
+// Audit is every line of the audit log, runs before this one included.
+func (h *Hub) Audit() ([]byte, error) { return os.ReadFile(h.auditLog()) }
 
 // CA is the hub's roots in PEM, as the hub publishes them.
 func (h *Hub) CA(ctx context.Context) (string, error) {
