@@ -42,6 +42,7 @@ type Feeds struct {
 	feeds    map[feedID]*feed
 	sources  map[sourceID]*source
 	clusters map[string]map[Subscriber]*feed
+	onTurn   []func(sourceID string)
 	budget   budget
 }
 

@@ -221,3 +221,29 @@ func TestOutage_ACheckEndsIt(t *testing.T) {
 		f.stop()
 	})
 }
+
+func TestOutage_SaysWhenItBeginsAndEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, turns := memory.New(), 0
+		f := start(t)
+		f.OnTurn(func(id string) {
+			if id != "class" {
+				t.Errorf("source %q turned", id)
+			}
+			turns++
+		})
+		for n := range 10 {
+			f.Subscribe(sub(n), unwatched(s), policy.Key(fmt.Sprint(n)), time.Second)
+		}
+		for want, err := range []error{nil, failing(v1alpha1.ReasonStoreUnreachable), nil} {
+			s.Fail(err)
+			pass(5 * time.Minute)
+			synctest.Wait()
+			if turns != want {
+				t.Errorf("turned %d times after phase %d", turns, want)
+			}
+		}
+		f.stop()
+	})
+}
