@@ -59,7 +59,7 @@ func TestCanary_NothingThatIsToldHoldsAValue(t *testing.T) {
 		}
 	}
 	for place, word := range map[string]string{
-		"hub log": "Refused", "hub audit": "signals-bad", "spoke log": "Target not written", "spoke events": v1alpha1.ReasonAdmissionDenied,
+		"hub log": "Refused", "hub audit": "signals-good", "spoke log": "Target not written", "spoke events": v1alpha1.ReasonAdmissionDenied,
 		"spoke statuses": v1alpha1.ReasonDocumentInvalid, "spoke metrics": "dynamicconfig_spoke_apply_total", "hub metrics": "dynamicconfig_hub_feeds",
 	} {
 		if !bytes.Contains(told[place], []byte(word)) {
