@@ -112,7 +112,7 @@ func TestOutage_NobodyIsAskedAround(t *testing.T) {
 		before := f.requests()
 		for n := range 60 {
 			for i := range 100 {
-				f.Refresh(sub(i))
+				f.Refresh(sub(i), fmt.Sprint(n))
 			}
 			f.Subscribe(sub(1000+n), source, policy.Key(fmt.Sprint("new", n)), time.Second)
 			synctest.Wait()
