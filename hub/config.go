@@ -2,6 +2,7 @@ package hub
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -33,6 +34,9 @@ type Config struct {
 	Replica string
 	// MetricsAddress serves /metrics; "0" for none.
 	MetricsAddress string
+	// LogLevel is shown and set beside the metrics, see telemetry.ServeLevel; nil for
+	// not at all.
+	LogLevel *slog.LevelVar
 	// HealthAddress serves /healthz and /readyz; "0" for none.
 	HealthAddress string
 

@@ -11,7 +11,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
@@ -25,6 +24,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/mirror"
 	"dynamic-config.rs/fleet/hub/internal/registry"
+	"dynamic-config.rs/fleet/internal/telemetry"
 )
 
 // Run runs a hub until the context ends, then lets its spokes go and returns.
@@ -119,7 +119,7 @@ func newManager(ctx context.Context, cfg Config, scheme *runtime.Scheme, mirrors
 		Scheme:                 scheme,
 		Logger:                 ctrl.LoggerFrom(ctx),
 		BaseContext:            func() context.Context { return ctrl.LoggerInto(context.WithoutCancel(ctx), ctrl.LoggerFrom(ctx)) },
-		Metrics:                metricsserver.Options{BindAddress: cfg.MetricsAddress},
+		Metrics:                telemetry.MetricsServer(cfg.MetricsAddress, cfg.LogLevel),
 		HealthProbeBindAddress: cfg.HealthAddress,
 		// A read of a Secret or ConfigMap never starts a watch on all of their data.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -40,6 +41,9 @@ type Config struct {
 	WatchNamespaces []string
 	// MetricsBindAddress serves Prometheus metrics; "0" serves none.
 	MetricsBindAddress string
+	// LogLevel is shown and set beside the metrics, see telemetry.ServeLevel; nil for
+	// not at all.
+	LogLevel *slog.LevelVar
 	// HealthProbeBindAddress serves /healthz and /readyz; "0" serves none.
 	HealthProbeBindAddress string
 	// Version of the agent, for people.

@@ -50,10 +50,11 @@ func run() error {
 		_, err := fmt.Fprintln(os.Stdout, version.String())
 		return err
 	}
-	log, _, err := telemetry.NewLogger(os.Stderr, logs)
+	log, level, err := telemetry.NewLogger(os.Stderr, logs)
 	if err != nil {
 		return err
 	}
+	cfg.LogLevel = level
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	if names != "" {

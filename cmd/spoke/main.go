@@ -44,11 +44,12 @@ func run(ctx context.Context) error {
 	if namespaces != "" {
 		config.WatchNamespaces = strings.Split(namespaces, ",")
 	}
-	log, _, err := telemetry.NewLogger(os.Stderr, logs)
+	log, level, err := telemetry.NewLogger(os.Stderr, logs)
 	if err != nil {
 		return err
 	}
-	log = log.WithValues(telemetry.KeyCluster, config.Cluster)
+	config.LogLevel = level
+	log = log.WithValues("cluster", config.Cluster)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	if config.REST, err = ctrl.GetConfig(); err != nil {
