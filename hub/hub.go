@@ -22,6 +22,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/controller/spokecluster"
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/hub/internal/metrics"
 	"dynamic-config.rs/fleet/hub/internal/mirror"
 	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/internal/telemetry"
@@ -47,17 +48,18 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 
 	wakes := &render.Wakes{}
-	feeds := feed.New(feed.Config{Wake: wakes.Wake})
+	observers := observers{metrics.NewStores(), metrics.NewDeliveries()}
+	feeds := feed.New(feed.Config{Wake: wakes.Wake, Observer: observers.stores})
 	clusters := newFleet(cfg, feeds)
 	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
 	if err := setUpControllers(ctx, cfg, mgr, parts{mirrors, feeds, clusters, wakes, spokes, secrets}); err != nil {
 		return err
 	}
-	serving, err := newServing(cfg, secrets.Authority, clusters, mirrors, spokes, mgr.GetLocalManager().GetCache())
+	serving, err := newServing(cfg, secrets.Authority, clusters, mirrors, spokes, observers.deliveries, mgr.GetLocalManager().GetCache())
 	if err != nil {
 		return err
 	}
-	if err := registerMetrics(clusters, feeds, serving); err != nil {
+	if err := registerMetrics(collectors(ctx, mgr.GetLocalManager().GetCache(), observers, clusters, feeds, serving)); err != nil {
 		return err
 	}
 	for _, r := range []manager.Runnable{

@@ -1,22 +1,51 @@
 package hub
 
 import (
+	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/hub/internal/metrics"
 )
 
-// registerMetrics exposes what a hub holds. Their names are API.
-func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) error {
+// observers count what happens inside.
+type observers struct {
+	stores     *metrics.Stores
+	deliveries *metrics.Deliveries
+}
+
+// registerMetrics exposes what a hub holds.
+func registerMetrics(all []prometheus.Collector) error {
+	for _, c := range all {
+		if err := ctrlmetrics.Registry.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collectors are the hub's metrics. Their names are API: docs/metrics.md.
+func collectors(ctx context.Context, hub client.Reader, o observers, clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) []prometheus.Collector {
+	return append(ownNumbers(clusters, feeds, s),
+		metrics.NewObjects(ctx, hub, o.stores),
+		metrics.NewSessions(clusters, s.sessions.Certificates),
+		o.deliveries,
+	)
+}
+
+// ownNumbers are those that the parts of a hub have anyway.
+func ownNumbers(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) []prometheus.Collector {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	counter := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value)
 	}
-	for _, c := range []prometheus.Collector{
+	return []prometheus.Collector{
 		gauge("dynamicconfig_hub_sessions", "Spokes that hold a session with this replica.",
 			func() float64 { return float64(len(clusters.Clusters())) }),
 		counter("dynamicconfig_hub_frames_ignored_total", "Frames of spokes that this replica does not know or could not use.",
@@ -31,10 +60,5 @@ func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) error
 			func() float64 { return float64(feeds.Stats().Watches) }),
 		counter("dynamicconfig_hub_store_failures_total", "Fetches and watches that failed.",
 			func() float64 { return float64(feeds.Stats().Failures) }),
-	} {
-		if err := metrics.Registry.Register(c); err != nil {
-			return err
-		}
 	}
-	return nil
 }

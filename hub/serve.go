@@ -50,7 +50,7 @@ type serving struct {
 	serves   atomic.Bool
 }
 
-func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirrors *mirror.Provider, spokes *registry.Registry, hub cache.Cache) (*serving, error) {
+func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirrors *mirror.Provider, spokes *registry.Registry, deliveries syncserver.Observer, hub cache.Cache) (*serving, error) {
 	listener, err := net.Listen("tcp", cfg.ListenAddress) //nolint:noctx // bound once at start, closed by run
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirr
 	peers := &peer.Verifier{Roots: ca.Roots(), TrustDomain: ca.TrustDomain(), Now: time.Now}
 	s := &serving{listener: listener, clusters: clusters, cache: hub, sessions: syncserver.New(syncserver.Config{
 		Fleet: clusters, Mirror: mirrors, Registry: spokes, Peers: peers, Bundle: ca.BundleDER,
-		Hub: cfg.Replica, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
+		Hub: cfg.Replica, Observer: deliveries, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
 	})}
 	s.server = grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(serverTLS(authority.NewServerCertificate(ca, append([]string{DefaultServerName}, cfg.ServerNames...))))),

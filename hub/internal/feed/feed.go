@@ -12,6 +12,7 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/policy"
 	"dynamic-config.rs/fleet/hub/internal/store"
+	"dynamic-config.rs/fleet/internal/tracing"
 )
 
 const (
@@ -35,6 +36,7 @@ type feed struct {
 	owner  *Feeds
 	source *source
 	nudge  chan struct{} // tells a resting feed that interval or wanted changed
+	asked  request       // the latest; the goroutine's own
 
 	// Guarded by owner.mu:
 	subscribers map[Subscriber]time.Duration
@@ -74,7 +76,7 @@ func (d *feed) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		d.publish(got)
+		d.publish(ctx, got)
 		if got.settled() {
 			got = d.follow(ctx, got)
 		}
@@ -110,8 +112,11 @@ func (d *feed) fetch(ctx context.Context) result {
 // read fetches the document, or polls it where the store can do that and a version
 // is held.
 func (d *feed) read(ctx context.Context, reader store.Reader) (*store.Document, error) {
+	d.asked = request{op: tracing.StoreFetch, at: time.Now()}
+	defer func() { d.owner.observer.Fetched(d.id.source.id, time.Since(d.asked.at)) }()
 	if poller, ok := reader.(store.Poller); ok {
 		if last := d.held(); last != nil {
+			d.asked.op = tracing.StorePoll
 			return poller.Poll(ctx, d.id.key, last)
 		}
 	}
@@ -146,7 +151,7 @@ func (d *feed) follow(ctx context.Context, got result) result {
 			continue
 		}
 		got = next
-		d.publish(got)
+		d.publish(ctx, got)
 	}
 	return got
 }
@@ -161,6 +166,7 @@ func (d *feed) watch(ctx context.Context, watcher store.Watcher, after string) (
 	defer d.uninterruptible()
 	d.owner.watches.Add(1)
 	doc, err := watcher.Watch(own, d.id.key, after)
+	d.asked = request{op: tracing.StoreWatch, at: time.Now()}
 	if own.Err() != nil {
 		return result{}, false
 	}
@@ -169,6 +175,7 @@ func (d *feed) watch(ctx context.Context, watcher store.Watcher, after string) (
 
 // judge notes what a result means for the whole source.
 func (d *feed) judge(got result) result {
+	d.observe(got.err)
 	if got.settled() || errors.Is(got.err, context.Canceled) || errors.Is(got.err, store.ErrNotWatched) {
 		return got
 	}
@@ -199,9 +206,10 @@ func (d *feed) rest(ctx context.Context, next plan) {
 }
 
 // publish keeps the result and wakes the subscribers when it is news to them.
-func (d *feed) publish(got result) {
+func (d *feed) publish(ctx context.Context, got result) {
+	change := d.changeTo(ctx, got)
 	for _, sub := range d.keep(got) {
-		d.owner.wake(sub)
+		d.owner.tell(sub, change)
 	}
 }
 

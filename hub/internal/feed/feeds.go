@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -22,6 +23,8 @@ type Config struct {
 	// Wake is called when a subscriber's snapshot changed. It must not block; it may
 	// call Feeds.
 	Wake func(Subscriber)
+	// Observer of what is asked of stores; nil for none.
+	Observer Observer
 }
 
 // Feeds fetch documents for their subscribers. They are safe for concurrent use.
@@ -29,6 +32,7 @@ type Feeds struct {
 	wake                       func(Subscriber)
 	kick                       chan struct{} // tells Run of waiting feeds
 	fetches, watches, failures atomic.Uint64
+	observer                   Observer
 
 	// mu guards what follows and what feed and source say it guards.
 	mu       sync.Mutex
@@ -37,6 +41,7 @@ type Feeds struct {
 	feeds    map[feedID]*feed
 	sources  map[sourceID]*source
 	clusters map[string]map[Subscriber]*feed
+	changes  map[Subscriber]Change // not taken yet
 }
 
 // New answers Feeds without subscribers.
@@ -47,6 +52,8 @@ func New(cfg Config) *Feeds {
 		feeds:    map[feedID]*feed{},
 		sources:  map[sourceID]*source{},
 		clusters: map[string]map[Subscriber]*feed{},
+		changes:  map[Subscriber]Change{},
+		observer: cmp.Or[Observer](cfg.Observer, unobserved{}),
 	}
 }
 
@@ -124,6 +131,7 @@ func (f *Feeds) Release(sub Subscriber) {
 		return
 	}
 	f.leave(sub, d)
+	delete(f.changes, sub)
 	delete(subscribers, sub)
 	if len(subscribers) == 0 {
 		delete(f.clusters, sub.Cluster)
@@ -134,6 +142,7 @@ func (f *Feeds) Release(sub Subscriber) {
 func (f *Feeds) ReleaseCluster(cluster string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.forgetChanges(cluster)
 	for sub, d := range f.clusters[cluster] {
 		f.leave(sub, d)
 	}

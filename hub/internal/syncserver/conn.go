@@ -44,14 +44,15 @@ type conn struct {
 	// none is.
 	sendingSince atomic.Int64
 
-	inventory inventory
+	inventory  inventory
+	deliveries deliveries
 }
 
 func newConn(s *Server, stream fleetv1.SyncService_SessionServer, cluster string) *conn {
 	return &conn{
 		server: s, stream: stream, cluster: cluster,
 		frames: make(chan *fleetv1.SessionRequest), over: make(chan error, 2), drains: make(chan *fleetv1.Drain, 1),
-		inventory: inventory{max: s.cfg.MaxRenders},
+		inventory: inventory{max: s.cfg.MaxRenders}, deliveries: deliveries{max: s.cfg.MaxRenders},
 	}
 }
 
@@ -96,6 +97,7 @@ func (c *conn) hello(ctx context.Context) (*fleetv1.Hello, error) {
 // run is the handler's loop: it returns nil when the spoke closed the stream.
 func (c *conn) run(ctx context.Context, epoch int64) error {
 	go c.sendAll(ctx, epoch)
+	defer c.deliveries.lose()
 
 	heartbeat := c.server.cfg.Heartbeat
 	watchdog := time.NewTicker(heartbeat)
@@ -201,7 +203,7 @@ func (c *conn) takeAnswers(ctx context.Context, answers chan<- *fleetv1.SessionR
 			return // the session is over; the handler sees it
 		}
 		select {
-		case answers <- answerFrame(frame):
+		case answers <- c.deliveries.begin(ctx, c.cluster, frame):
 		case <-ctx.Done():
 			return
 		}

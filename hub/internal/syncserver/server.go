@@ -1,6 +1,7 @@
 package syncserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -70,6 +71,8 @@ type Config struct {
 	Bundle func() [][]byte
 	// Hub names this replica, for people.
 	Hub string
+	// Observer of deliveries; nil for none.
+	Observer Observer
 
 	Heartbeat  time.Duration
 	MaxAge     time.Duration
@@ -87,7 +90,8 @@ type Server struct {
 	drainOnce   sync.Once
 	drainWindow time.Duration
 
-	ignored atomic.Int64
+	ignored      atomic.Int64
+	certificates certificates
 }
 
 var _ fleetv1.SyncServiceServer = (*Server)(nil)
@@ -103,6 +107,7 @@ func New(cfg Config) *Server {
 	if cfg.MaxRenders == 0 {
 		cfg.MaxRenders = DefaultMaxRenders
 	}
+	cfg.Observer = cmp.Or[Observer](cfg.Observer, unobserved{})
 	return &Server{cfg: cfg, admit: rate.NewLimiter(sessionsPerSecond, sessionsBurst), draining: make(chan struct{})}
 }
 
@@ -157,6 +162,7 @@ func (s *Server) serve(ctx context.Context, stream fleetv1.SyncService_SessionSe
 		return err
 	}
 	c.notAfter = s.notAfter(id)
+	defer s.certificates.hold(id.Cluster, id.NotAfter)()
 	return c.run(ctx, epoch)
 }
 

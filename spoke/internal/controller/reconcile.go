@@ -74,7 +74,7 @@ func (r *Reconciler) handle(ctx context.Context, render *v1alpha1.DynamicConfigR
 // deliver applies content and answers the hub.
 func (r *Reconciler) deliver(ctx context.Context, render *v1alpha1.DynamicConfigRender, known *entry, a *answer) *verdict {
 	log := ctrl.LoggerFrom(ctx)
-	result, err := r.applier.Apply(ctx, apply.Desired{
+	result, err := r.apply(ctx, a, apply.Desired{
 		Render: render, ContentID: a.deliver.GetContentId(), Data: a.deliver.GetData(),
 	})
 	if err != nil {
