@@ -49,7 +49,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 	wakes := &render.Wakes{}
 	observers := observers{metrics.NewStores(), metrics.NewDeliveries()}
-	feeds := feed.New(feed.Config{Wake: wakes.Wake, Observer: observers.stores})
+	feeds := feed.New(feed.Config{Wake: wakes.Wake, Observer: observers.stores, MaxBytes: cfg.MaxDocumentBytes})
 	clusters := newFleet(cfg, feeds)
 	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
 	if err := setUpControllers(ctx, cfg, mgr, parts{mirrors, feeds, clusters, wakes, spokes, secrets}); err != nil {

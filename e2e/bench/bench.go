@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/e2e/internal/fakespoke"
 	"dynamic-config.rs/fleet/e2e/internal/stage"
 	"dynamic-config.rs/fleet/internal/testenv"
 )
@@ -26,7 +27,7 @@ type rig struct {
 	stage  *stage.Stage
 	consul *testenv.ConsulServer
 	front  *front
-	signer *signer
+	signer *fakespoke.Signer
 	report *report
 }
 
@@ -70,7 +71,7 @@ func setUp(ctx context.Context, dir string, o options) (*rig, error) {
 		r.front, err = newFront(r.consul.Addr)
 	}
 	if err == nil {
-		r.signer, err = newSigner(ctx, r.stage.Hub)
+		r.signer, err = fakespoke.NewSigner(ctx, r.stage.Hub.Client, stage.Namespace)
 	}
 	if err == nil {
 		err = r.stage.Hub.Client.Create(ctx, class(r.front.URL))

@@ -31,7 +31,7 @@ func curve(ctx context.Context, r *rig) error {
 
 func (r *rig) point(ctx context.Context, spokes, renders int) (point, error) {
 	phase := fmt.Sprintf("curve %dx%d", spokes, renders)
-	before, err := r.usage(ctx)
+	before, err := r.stage.Hub.Usage(ctx)
 	if err != nil {
 		return point{}, err
 	}
@@ -43,13 +43,13 @@ func (r *rig) point(ctx context.Context, spokes, renders int) (point, error) {
 		return point{}, err
 	}
 	took := time.Since(f.began)
-	after, err := r.usage(ctx)
+	after, err := r.stage.Hub.Usage(ctx)
 	if err != nil {
 		return point{}, err
 	}
 	r.report.seconds(phase, "until all are current", took)
-	r.report.add(phase, "hub's processor time for it", after.cpu-before.cpu, "s")
-	r.report.add(phase, "hub's resident memory", after.memory/(1<<20), "MiB")
+	r.report.add(phase, "hub's processor time for it", after.CPU-before.CPU, "s")
+	r.report.add(phase, "hub's resident memory", after.Memory/(1<<20), "MiB")
 	return point{float64(spokes * renders), took.Seconds()}, f.leave(ctx)
 }
 

@@ -68,7 +68,7 @@ func (r *rig) connect(ctx context.Context, name string, spokes, renders int, wan
 }
 
 func (f *fakes) register(ctx context.Context, name string, specs []*fleetv1.RenderSpec) (*fakespoke.Spoke, error) {
-	tls, err := f.rig.signer.client(name)
+	tls, err := f.rig.signer.Client(name)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func large(ctx context.Context, r *rig) error {
 
 // idle looks at a hub to which nothing happens.
 func (r *rig) idle(ctx context.Context, phase string, f *fakes) error {
-	before, err := r.usage(ctx)
+	before, err := r.stage.Hub.Usage(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,11 +54,11 @@ func (r *rig) idle(ctx context.Context, phase string, f *fakes) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	after, err := r.usage(ctx)
+	after, err := r.stage.Hub.Usage(ctx)
 	if err != nil {
 		return err
 	}
-	r.report.add(phase, "hub's processor time while idle", 100*(after.cpu-before.cpu)/quiet.Seconds(), "% of a core")
+	r.report.add(phase, "hub's processor time while idle", 100*(after.CPU-before.CPU)/quiet.Seconds(), "% of a core")
 	r.report.add(phase, "requests to Consul while idle", float64(r.front.requests.Load()-asked)/quiet.Seconds(), "/s")
 	return r.reportUsage(ctx, phase, "idle")
 }

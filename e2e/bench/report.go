@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,4 +54,15 @@ func (r *report) write(file string) error {
 		return err
 	}
 	return os.WriteFile(file, append(text, '\n'), 0o600)
+}
+
+func (r *rig) reportUsage(ctx context.Context, phase, when string) error {
+	u, err := r.stage.Hub.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	r.report.add(phase, "hub's resident memory, "+when, u.Memory/(1<<20), "MiB")
+	r.report.add(phase, "hub's goroutines, "+when, u.Goroutines, "")
+	r.report.add(phase, "hub's file descriptors, "+when, u.Files, "")
+	return nil
 }

@@ -85,12 +85,24 @@ func (r *run) mismatchesIn(ctx context.Context, spoke, namespace string) ([]stri
 		delete(targets, nameOf(target(i, object.Spec.Target)))
 	}
 	for name := range targets {
-		owner, _, _ := cutLast(name[strings.Index(name, "/")+1:], "-")
-		if !r.world.retained[id{spoke, namespace, owner}] {
+		if !r.mayStay(id{spoke, namespace, ownerOf(name)}) {
 			all = append(all, fmt.Sprintf("%s/%s: %s is left of a Render that wanted it gone", spoke, namespace, name))
 		}
 	}
 	return all, nil
+}
+
+// mayStay says whether a target that its Render does not name may be there: one that was
+// to be left, or the last good one of a Render that has no content for its new target.
+func (r *run) mayStay(i id) bool {
+	_, wanted := r.world.wanted[i]
+	return r.world.retained[i] || (wanted && r.world.truth(i).ready != v1alpha1.ReasonRendered)
+}
+
+// ownerOf is the Render of a target, by the name that run.spec gave it.
+func ownerOf(target string) string {
+	_, name, _ := strings.Cut(target, "/")
+	return name[:strings.LastIndex(name, "-")]
 }
 
 // judge compares one Render's status and target with the truth.
@@ -167,14 +179,6 @@ func nameOf(o client.Object) string {
 		return "configmap/" + o.GetName()
 	}
 	return "secret/" + o.GetName()
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	n := strings.LastIndex(s, sep)
-	if n < 0 {
-		return s, "", false
-	}
-	return s[:n], s[n+len(sep):], true
 }
 
 func reason(c *metav1.Condition) string {

@@ -48,7 +48,7 @@ type World struct {
 func newWorld(seed uint64) *World {
 	w := &World{
 		namespaces: []string{fmt.Sprintf("chaos-%x-a", seed), fmt.Sprintf("chaos-%x-b", seed), fmt.Sprintf("chaos-%x-c", seed)},
-		stored: map[string]string{}, served: map[string]bool{}, retained: map[id]bool{},
+		stored:     map[string]string{}, served: map[string]bool{}, retained: map[id]bool{},
 		wanted: map[id]v1alpha1.DynamicConfigRenderSpec{}, spoiled: map[id]bool{},
 	}
 	for _, ns := range w.namespaces {

@@ -35,7 +35,7 @@ func (s *Spoke) session(ctx context.Context, client fleetv1.SyncServiceClient) e
 		return err
 	}
 	outbox := make(chan *fleetv1.SessionRequest, 256)
-	pages := s.open(outbox)
+	pages := s.open(outbox, cancel)
 	open := &answered{spoke: s, names: map[string]bool{}}
 	s.cfg.Tally.note(func(c *Counts) { c.Sessions++ })
 	defer s.close(open)
@@ -50,10 +50,10 @@ func (s *Spoke) session(ctx context.Context, client fleetv1.SyncServiceClient) e
 }
 
 // open makes the outbox that of the session and answers the inventory's pages.
-func (s *Spoke) open(outbox chan *fleetv1.SessionRequest) []*fleetv1.SessionRequest {
+func (s *Spoke) open(outbox chan *fleetv1.SessionRequest, end context.CancelFunc) []*fleetv1.SessionRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.outbox = outbox
+	s.outbox, s.end = outbox, end
 	page := &fleetv1.InventoryPage{InventoryId: 1}
 	pages := []*fleetv1.InventoryPage{page}
 	for _, key := range s.order {
@@ -73,7 +73,7 @@ func (s *Spoke) open(outbox chan *fleetv1.SessionRequest) []*fleetv1.SessionRequ
 
 func (s *Spoke) close(open *answered) {
 	s.mu.Lock()
-	s.outbox = nil
+	s.outbox, s.end = nil, nil
 	s.mu.Unlock()
 	s.cfg.Tally.note(func(c *Counts) {
 		c.Sessions--

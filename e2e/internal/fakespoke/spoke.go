@@ -28,7 +28,8 @@ type Config struct {
 	Renders []*fleetv1.RenderSpec
 	// Reconnect is the window over which a spoke comes back after a session.
 	Reconnect time.Duration
-	// Delivered is called with all content, before it is counted; nil for nothing.
+	// Delivered is called with all content, before it is counted, by the goroutine that
+	// receives; nil for nothing.
 	Delivered func(*fleetv1.Deliver)
 	// Tally counts what happens.
 	Tally *Tally
@@ -43,6 +44,7 @@ type Spoke struct {
 	order   []string
 	awaited map[string]chan struct{}
 	outbox  chan *fleetv1.SessionRequest // of the session that is open; nil without
+	end     context.CancelFunc           // ends the session that is open; nil without
 }
 
 // New returns a Spoke; Run connects it.
@@ -78,6 +80,15 @@ func (s *Spoke) Add(spec *fleetv1.RenderSpec) <-chan struct{} {
 		outbox <- &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Upsert{Upsert: copied}}
 	}
 	return there
+}
+
+// Bounce ends the session that is open, as a network does; Run opens the next.
+func (s *Spoke) Bounce() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end != nil {
+		s.end()
+	}
 }
 
 // Run holds sessions until the context ends.

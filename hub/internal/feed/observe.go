@@ -50,13 +50,20 @@ func (d *feed) observe(err error) {
 
 // changeTo begins the trace of a result that is a new version; nil for any other.
 func (d *feed) changeTo(ctx context.Context, got result) *Change {
-	if held := d.held(); got.err != nil || held != nil && held.Version == got.doc.Version {
+	if got.err != nil || !d.isNew(got.doc) {
 		return nil
 	}
 	_, span := tracing.Start(ctx, d.asked.op, trace.WithTimestamp(d.asked.at), trace.WithNewRoot(),
 		tracing.Document(d.id.source.id, string(d.id.key)))
 	span.End()
 	return &Change{At: time.Now(), Span: span.SpanContext()}
+}
+
+// isNew says whether a version is another than the last.
+func (d *feed) isNew(doc *store.Document) bool {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	return d.last == nil || d.last.Version != doc.Version
 }
 
 // tell wakes a subscriber, for a change or, where that is nil, for other news.

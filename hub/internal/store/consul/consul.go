@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/consul/api"
 
@@ -105,10 +104,8 @@ func newLibrary(cfg Config, next http.RoundTripper) (*api.Client, error) {
 // open is the gate before Through.
 type open struct{}
 
-func (open) Admit(context.Context) error { return nil }
-func (open) Enter(context.Context) error { return nil }
-func (open) Leave()                      {}
-func (open) Hush(time.Time)              {}
+func (open) Admit(context.Context) (store.Done, error) { return func(error) {}, nil }
+func (open) Enter(context.Context) (store.Done, error) { return func(error) {}, nil }
 
 // Through makes every request pass the gate.
 func (c *Client) Through(gate store.Gate) { c.mux.Through(gate) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dynamic-config.rs/fleet/hub/internal/policy"
+	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
 // entry is what is known of one key while somebody asks for it, and a little longer.
@@ -16,6 +17,7 @@ type entry struct {
 	updated uint64 // clock of the last reading
 	size    int    // bytes
 	queued  bool
+	urgency store.Priority // in the queue
 	watched bool
 	waiters map[*waiter]struct{}
 	idle    time.Time // since when nobody waits
@@ -25,9 +27,10 @@ type entry struct {
 // waiter is a call that waits: a watch for another version than after, a fetch for
 // the next read.
 type waiter struct {
-	watch  bool
-	after  string
-	answer chan Reading // room for one
+	watch   bool
+	after   string
+	urgency store.Priority
+	answer  chan Reading // room for one
 }
 
 // join adds a waiter.
@@ -41,7 +44,7 @@ func (m *Mux) join(key policy.Key, w *waiter) *entry {
 	}
 	e.waiters[w] = struct{}{}
 	if !w.watch {
-		m.enqueue(e)
+		m.enqueue(e, w.urgency)
 		return e
 	}
 	e.watched = true
@@ -50,7 +53,7 @@ func (m *Mux) join(key policy.Key, w *waiter) *entry {
 		e.known, e.version, e.asOf = true, w.after, indexOf(w.after)
 	}
 	if e.version != w.after || e.isBehind() {
-		m.enqueue(e)
+		m.enqueue(e, w.urgency)
 	}
 	if e.group == nil {
 		m.planSoon()

@@ -273,16 +273,15 @@ func (f *fake) block(ctx context.Context, index uint64, evaluate func() (uint64,
 	}
 }
 
-// open is a gate that lets everything pass and notes when the store wants quiet.
-type open struct{ hushed chan time.Time }
+// open is a gate that lets everything pass and notes how long the store wants quiet.
+type open struct{ hushed chan time.Duration }
 
-func (g open) Admit(context.Context) error { return nil }
-func (g open) Enter(context.Context) error { return nil }
-func (g open) Leave()                      {}
-func (g open) Hush(until time.Time) {
-	select {
-	case g.hushed <- until:
-	default:
+func (g open) Admit(context.Context) (store.Done, error) { return g.done, nil }
+func (g open) Enter(context.Context) (store.Done, error) { return g.done, nil }
+
+func (g open) done(err error) {
+	if failure, ok := errors.AsType[*store.Error](err); ok && failure.RetryAfter > 0 {
+		g.hushed <- failure.RetryAfter
 	}
 }
 
@@ -299,7 +298,7 @@ type rig struct {
 
 func startRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{fake: newFake(), gate: open{make(chan time.Time, 1)}, seen: map[policy.Key]string{}}
+	r := &rig{fake: newFake(), gate: open{make(chan time.Duration, 1)}, seen: map[policy.Key]string{}}
 	r.mux = New(r.fake, r.gate)
 	return r
 }

@@ -120,7 +120,7 @@ func (m *Mux) assign(g *group, s scope) {
 	for _, key := range s.keys {
 		e := m.entries[key]
 		if e.group != g && g.index > 0 && e.asOf < g.index {
-			m.enqueue(e)
+			m.enqueue(e, store.Periodic)
 		}
 		e.group = g
 		g.members = append(g.members, e)
@@ -152,11 +152,15 @@ func (m *Mux) follow(ctx context.Context, g *group) {
 	vain, asked := 0, time.Time{}
 	for {
 		pause := calm(vain) - time.Since(asked)
-		if sleep(ctx, max(pace.Reserve().Delay(), pause)) != nil || m.gate.Admit(ctx) != nil {
+		if sleep(ctx, max(pace.Reserve().Delay(), pause)) != nil {
+			return
+		}
+		done, err := m.gate.Admit(ctx)
+		if err != nil {
 			return
 		}
 		asked = time.Now()
-		news, err := m.turn(ctx, g)
+		news, err := m.turn(ctx, g, done)
 		if ctx.Err() != nil {
 			return
 		}
@@ -193,7 +197,6 @@ func (m *Mux) advance(g *group, answered uint64) {
 func (m *Mux) fail(g *group, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.heed(err)
 	if errors.Is(err, ErrRefused) {
 		m.listAt = time.Now().Add(refusedFor)
 	}

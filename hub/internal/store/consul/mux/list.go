@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"dynamic-config.rs/fleet/hub/internal/policy"
+	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
 // turn waits until something moves below the group's prefix, or its only key does, and
 // has its keys read. Its news say whether the query was worth it. After an answer that
 // cannot be relied on, it does not wait: the leader is asked how things are.
-func (m *Mux) turn(ctx context.Context, g *group) (news bool, err error) {
+func (m *Mux) turn(ctx context.Context, g *group, done store.Done) (news bool, err error) {
 	m.mu.Lock()
 	query := Query{Prefix: g.prefix, Exact: len(g.keys) == 1, After: g.index}
 	before, due := g.index, g.checked.Add(recheck)
@@ -20,6 +21,7 @@ func (m *Mux) turn(ctx context.Context, g *group) (news bool, err error) {
 		query.After = 0
 	}
 	after, err := m.requests.Index(ctx, query)
+	done(err)
 	if g.doubt = errors.Is(err, ErrLags); g.doubt {
 		return true, nil
 	}
@@ -89,11 +91,13 @@ func (m *Mux) narrow(ctx context.Context, keys []policy.Key, index uint64, still
 
 // ask lists a prefix without blocking.
 func (m *Mux) ask(ctx context.Context, prefix string) (uint64, error) {
-	if err := m.gate.Enter(ctx); err != nil {
+	done, err := m.gate.Enter(ctx)
+	if err != nil {
 		return 0, err
 	}
-	defer m.gate.Leave()
-	return m.requests.Index(ctx, Query{Prefix: prefix})
+	index, err := m.requests.Index(ctx, Query{Prefix: prefix})
+	done(err)
+	return index, err
 }
 
 // woken has the keys of a group read whose query came back, but those that stand
@@ -117,7 +121,7 @@ func (m *Mux) woken(g *group, index uint64, still map[policy.Key]bool) []reread 
 		}
 		w := &waiter{answer: make(chan Reading, 1)}
 		e.waiters[w] = struct{}{}
-		m.enqueue(e)
+		m.enqueue(e, store.Prompt)
 		reads = append(reads, reread{w, e.version})
 	}
 	return reads

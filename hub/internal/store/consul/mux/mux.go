@@ -91,12 +91,12 @@ type Mux struct {
 	mu      sync.Mutex
 	entries map[policy.Key]*entry
 	groups  map[string]*group
-	queue   []*entry // to be read
-	reads   int      // batches under way
-	pending int      // of them, those that wait for the gate
-	clock   uint64   // counts requests and answers
-	index   uint64   // the highest that the store answered
-	era     int      // counts how often the index went back
+	queue   queue  // to be read
+	reads   int    // batches under way
+	pending int    // of them, those that wait for the gate
+	clock   uint64 // counts requests and answers
+	index   uint64 // the highest that the store answered
+	era     int    // counts how often the index went back
 	planAt  time.Time
 	unsplit time.Time // since when new keys wait for the next plan
 	// Not tried before, because it was refused:
@@ -148,6 +148,7 @@ func (m *Mux) await(ctx context.Context, key policy.Key, w *waiter) Reading {
 		m.stop = stop
 		m.ended.Go(func() { m.run(own) })
 	})
+	w.urgency = store.PriorityOf(ctx)
 	e := m.join(key, w)
 	select {
 	case got := <-w.answer:
@@ -180,7 +181,7 @@ func (m *Mux) step(ctx context.Context, tasks *sync.WaitGroup) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// Those that wait for the gate will take what is queued.
-	for m.reads < maxReads && m.pending*m.batch < len(m.queue) {
+	for m.reads < maxReads && m.pending*m.batch < m.queue.len() {
 		m.reads++
 		m.pending++
 		tasks.Go(func() { m.read(ctx) })

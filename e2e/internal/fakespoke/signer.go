@@ -1,4 +1,4 @@
-package main
+package fakespoke
 
 import (
 	"context"
@@ -14,36 +14,35 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"dynamic-config.rs/fleet/e2e/internal/stage"
 	"dynamic-config.rs/fleet/internal/identity"
 )
 
 // caSecret is the hub's own authority, which an administrator of its cluster can read.
 const caSecret = "dynamic-config-hub-ca"
 
-// signer gives fake spokes certificates of the hub's authority: a thousand enrolments
-// are not what is measured.
-type signer struct {
+// Signer gives fake spokes certificates of the hub's authority, without enrolling.
+type Signer struct {
 	root  tls.Certificate
 	roots *x509.CertPool
 }
 
-func newSigner(ctx context.Context, hub *stage.Hub) (*signer, error) {
+// NewSigner reads the authority of the hub in a namespace with an administrator's client.
+func NewSigner(ctx context.Context, hub client.Client, namespace string) (*Signer, error) {
 	secret := &corev1.Secret{}
-	if err := hub.Client.Get(ctx, client.ObjectKey{Namespace: stage.Namespace, Name: caSecret}, secret); err != nil {
+	if err := hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: caSecret}, secret); err != nil {
 		return nil, err
 	}
 	root, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
 		return nil, err
 	}
-	s := &signer{root: root, roots: x509.NewCertPool()}
+	s := &Signer{root: root, roots: x509.NewCertPool()}
 	s.roots.AddCert(root.Leaf)
 	return s, nil
 }
 
-// client is the TLS configuration of one cluster.
-func (s *signer) client(cluster string) (*tls.Config, error) {
+// Client is the TLS configuration of one cluster.
+func (s *Signer) Client(cluster string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
