@@ -65,6 +65,7 @@ func run() error {
 		return err
 	}
 	ctx := ctrl.LoggerInto(ctrl.SetupSignalHandler(), log)
+	defer telemetry.StartTracing(ctx, log, "dynamic-config-hub", version.Version)()
 	log.Info("Starting", "version", version.String(), "replica", cfg.Replica)
 	return hub.Run(ctx, cfg)
 }

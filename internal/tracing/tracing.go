@@ -32,9 +32,35 @@ const scope = "dynamic-config.rs/fleet"
 // header is the key of a span in its W3C form.
 const header = "traceparent"
 
+// About says what a span is about; what is empty is left out.
+type About struct {
+	// Class and Key of the document.
+	Class, Key string
+	// Cluster of the Render, where it is not the process's own.
+	Cluster string
+	// Namespace and Name of the Render.
+	Namespace, Name string
+}
+
+func (a About) attributes() []attribute.KeyValue {
+	var said []attribute.KeyValue
+	for _, pair := range [][2]string{
+		{"class", a.Class}, {"key", a.Key}, {"cluster", a.Cluster}, {"namespace", a.Namespace}, {"name", a.Name},
+	} {
+		if pair[1] != "" {
+			said = append(said, attribute.String(pair[0], pair[1]))
+		}
+	}
+	return said
+}
+
 // Start begins a span, below the one of the context.
-func Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
-	return otel.Tracer(scope).Start(ctx, name, options...)
+func Start(ctx context.Context, name string, about About, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	ctx, span := otel.Tracer(scope).Start(ctx, name, options...)
+	if span.IsRecording() {
+		span.SetAttributes(about.attributes()...)
+	}
+	return ctx, span
 }
 
 // Below makes what begins with the context a part of another span; one that is not
@@ -61,17 +87,6 @@ func Traceparent(ctx context.Context) string {
 // is none changes nothing.
 func Continue(ctx context.Context, traceparent string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{header: traceparent})
-}
-
-// Document says which document a span is about: the class and the key.
-func Document(class, key string) trace.SpanStartOption {
-	return trace.WithAttributes(attribute.String("class", class), attribute.String("key", key))
-}
-
-// Render says which Render of which cluster a span is about.
-func Render(cluster, namespace, name string) trace.SpanStartOption {
-	return trace.WithAttributes(attribute.String("cluster", cluster),
-		attribute.String("namespace", namespace), attribute.String("name", name))
 }
 
 // End ends a span with how it went: a reason of a condition or a code of the protocol;

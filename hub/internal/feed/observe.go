@@ -53,8 +53,8 @@ func (d *feed) changeTo(ctx context.Context, got result) *Change {
 	if got.err != nil || !d.isNew(got.doc) {
 		return nil
 	}
-	_, span := tracing.Start(ctx, d.asked.op, trace.WithTimestamp(d.asked.at), trace.WithNewRoot(),
-		tracing.Document(d.id.source.id, string(d.id.key)))
+	_, span := tracing.Start(ctx, d.asked.op, tracing.About{Class: d.id.source.id, Key: string(d.id.key)},
+		trace.WithTimestamp(d.asked.at), trace.WithNewRoot())
 	span.End()
 	return &Change{At: time.Now(), Span: span.SpanContext()}
 }

@@ -48,7 +48,7 @@ func (d *deliveries) begin(ctx context.Context, cluster string, f fleet.Frame) *
 	if deliver == nil {
 		return frame
 	}
-	ctx, span := tracing.Start(tracing.Below(ctx, f.Answer.Cause.Span), tracing.Session, tracing.Render(cluster, f.ID.Namespace, f.ID.Name))
+	ctx, span := tracing.Start(tracing.Below(ctx, f.Answer.Cause.Span), tracing.Session, tracing.About{Cluster: cluster, Namespace: f.ID.Namespace, Name: f.ID.Name})
 	deliver.Traceparent = tracing.Traceparent(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()

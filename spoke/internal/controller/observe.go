@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/tracing"
 	"dynamic-config.rs/fleet/spoke/internal/apply"
@@ -14,7 +12,7 @@ import (
 // apply applies a delivery, as a part of its trace, and takes the time.
 func (r *Reconciler) apply(ctx context.Context, a *answer, d apply.Desired) (apply.Result, error) {
 	ctx, span := tracing.Start(tracing.Continue(ctx, a.deliver.GetTraceparent()), tracing.Apply,
-		trace.WithSpanKind(trace.SpanKindConsumer), tracing.Render("", d.Render.Namespace, d.Render.Name))
+		tracing.About{Namespace: d.Render.Namespace, Name: d.Render.Name})
 	began := time.Now()
 	result, err := r.applier.Apply(ctx, d)
 	applySeconds.Observe(time.Since(began).Seconds())

@@ -49,7 +49,7 @@ func (r *Reconciler) render(ctx context.Context, j *job) error {
 }
 
 func (r *Reconciler) renderForm(ctx context.Context, d *feed.Document, key string, f form) result {
-	_, span := tracing.Start(ctx, tracing.RenderForm)
+	_, span := tracing.Start(ctx, tracing.RenderForm, tracing.About{})
 	defer span.End()
 	format := f.format
 	if format == "" {

@@ -74,7 +74,7 @@ var errWait = errors.New("waiting for the document")
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
 	j := &job{sub: feed.Subscriber{Cluster: req.ClusterName.String(), Namespace: req.Namespace, Name: req.Name}}
 	j.change = r.Feeds.TakeChange(j.sub)
-	ctx, span := tracing.Start(tracing.Below(ctx, j.change.Span), tracing.Reconcile, tracing.Render(j.sub.Cluster, j.sub.Namespace, j.sub.Name))
+	ctx, span := tracing.Start(tracing.Below(ctx, j.change.Span), tracing.Reconcile, tracing.About{Cluster: j.sub.Cluster, Namespace: j.sub.Namespace, Name: j.sub.Name})
 	defer span.End()
 	wanted, err := r.lookUp(ctx, j, req)
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *Reconciler) conclude(ctx context.Context, j *job, err error) error {
 	case err != nil:
 		return err
 	}
-	_, span := tracing.Start(ctx, tracing.Deliver)
+	_, span := tracing.Start(ctx, tracing.Deliver, tracing.About{})
 	defer tracing.End(span, no.reason())
 	answer.Cause.Span = span.SpanContext()
 	r.Outbox.Deliver(j.sub.Cluster, fleet.ID{Namespace: j.sub.Namespace, Name: j.sub.Name}, answer)
@@ -183,7 +183,7 @@ func (r *Reconciler) allow(ctx context.Context, j *job) error {
 		Cluster: j.sub.Cluster, ClusterLabels: spoke.Labels, Namespace: j.sub.Namespace,
 		Accepted: spoke.Spec.Accepted, Suspended: spoke.Spec.Suspend,
 	}
-	_, span := tracing.Start(ctx, tracing.Evaluate, tracing.Document(j.class.Ref.String(), string(j.key)))
+	_, span := tracing.Start(ctx, tracing.Evaluate, tracing.About{Class: j.class.Ref.String(), Key: string(j.key)})
 	defer span.End()
 	if no := policy.Evaluate(who, j.class.Policy, policy.Request{Key: j.key}); no != nil {
 		return notAllowed(no)
