@@ -11,6 +11,8 @@ type Spoke struct {
 	*testenv.Cluster
 	// Name is the cluster's identity.
 	Name string
+	// MetricsURL is the agent's /metrics.
+	MetricsURL string
 
 	hub           *Hub
 	args          []string
@@ -47,7 +49,7 @@ func (s *Spoke) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.health = "http://" + loopback + ports[0] + "/readyz"
+	s.health, s.MetricsURL = "http://"+loopback+ports[0]+"/readyz", "http://"+loopback+ports[1]+"/metrics"
 	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, Namespace, spokeAccount)
 	if err != nil {
 		return err
