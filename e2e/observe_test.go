@@ -1,15 +1,22 @@
 package e2e_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
 )
 
 // A change of a document is one trace, over the hub and the agents of both clusters.
@@ -48,6 +55,56 @@ func TestTraces_OneFromTheStoreToEveryTarget(t *testing.T) {
 		}
 		return cmp.Diff(want, got)
 	}).WithTimeout(patience).Should(gomega.BeEmpty())
+}
+
+// What the dashboard shows and the rules look at is what a hub and its agents serve:
+// every query has its metrics, and every panel a series.
+func TestMetrics_TheDashboardAndTheRulesFindWhatTheyAskFor(t *testing.T) {
+	document := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "measured-docs", Name: "shop"},
+		StringData: map[string]string{"db.yaml": "round: \"0\"\n"},
+	}
+	create(t, fleet.Hub.Cluster, namespace("measured-docs"), document,
+		clusterClass("measured", "measured-docs", func(s *v1alpha1.ClusterDynamicConfigClassSpec) { s.Namespaces = []string{"measured"} }))
+	namespaces(t, "measured")
+	namespaces(t, "measured-stranger")
+	for _, spoke := range fleet.Spokes {
+		create(t, spoke.Cluster, render("measured", "measured", "secrets/shop/db.yaml"), render("measured-stranger", "measured", "secrets/shop/db.yaml"))
+		holds(t, spoke, "measured", "round", "0")
+		isReady(t, spoke, "measured-stranger", metav1.ConditionFalse, v1alpha1.ReasonClassNotAllowed)
+	}
+	dir := t.TempDir()
+	for round := range 2 {
+		value := fmt.Sprint(round + 1)
+		update(t, fleet.Hub.Cluster, document, func(s *corev1.Secret) { s.Data["db.yaml"] = []byte("round: \"" + value + "\"\n") })
+		for _, spoke := range fleet.Spokes {
+			holds(t, spoke, "measured", "round", value)
+		}
+		keepScrapes(t, dir, round)
+	}
+	gomega.NewWithT(t).Eventually(func() string {
+		keepScrapes(t, dir, 1) // counts of Renders come with the next look at a class
+		evaluate := exec.CommandContext(t.Context(), "go", "run", ".", "-scrapes", dir, "-rules", "../../deploy/alerts", "-dashboards", "../../deploy/dashboards")
+		evaluate.Dir = "../tools/promql"
+		if out, err := evaluate.CombinedOutput(); err != nil {
+			return string(out)
+		}
+		return ""
+	}).WithTimeout(2 * patience).WithPolling(time.Second).Should(gomega.BeEmpty())
+}
+
+// keepScrapes keeps what the processes serve now, for the program in tools/promql.
+func keepScrapes(t *testing.T, dir string, number int) {
+	t.Helper()
+	urls := map[string]string{"dynamic-config-hub.hub-0": fleet.Hub.MetricsURL}
+	for _, spoke := range fleet.Spokes {
+		urls["dynamic-config-spoke."+spoke.Name] = spoke.MetricsURL
+	}
+	for process, url := range urls {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s.%d.prom", process, number)), scrape(t, url), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // The level of a process is shown to who is on its host.

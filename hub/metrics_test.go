@@ -25,7 +25,9 @@ func TestMetrics_ThePageAndTheHubAgree(t *testing.T) {
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
 		},
 	}
-	objects := fake.NewClientBuilder().WithScheme(testenv.Scheme()).WithObjects(class, &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}).Build()
+	objects := fake.NewClientBuilder().WithScheme(testenv.Scheme()).WithObjects(class, &v1alpha1.SpokeCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "east"}, Spec: v1alpha1.SpokeClusterSpec{Accepted: true},
+	}).Build()
 	o := observers{metrics.NewStores(), metrics.NewDeliveries()}
 	o.stores.Answered("ClusterDynamicConfigClass/platform", nil)
 	o.stores.Fetched("ClusterDynamicConfigClass/platform", time.Second)

@@ -38,8 +38,8 @@ func TestMetrics_ARenderHasASeriesAsLongAsItIsThere(t *testing.T) {
 			for _, pair := range m.GetLabel() {
 				labels[pair.GetName()] = pair.GetValue()
 			}
-			if labels["namespace"] == f.namespace {
-				found[labels["name"]] = m.GetGauge().GetValue()
+			if labels["render_namespace"] == f.namespace {
+				found[labels["render"]] = m.GetGauge().GetValue()
 			}
 		}
 		return found

@@ -53,6 +53,8 @@ const (
 	team     = "DynamicConfigClass/team-a/own"
 )
 
+var accepted = v1alpha1.SpokeClusterSpec{Accepted: true}
+
 func ready(status metav1.ConditionStatus) []metav1.Condition {
 	return []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status}}
 }
@@ -64,10 +66,12 @@ func cluster(t *testing.T, objects ...client.Object) client.Client {
 
 func TestObjects_ShowsWhatTheObjectsSay(t *testing.T) {
 	hub := cluster(t,
-		&v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}, Status: v1alpha1.SpokeClusterStatus{
+		&v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}, Spec: accepted, Status: v1alpha1.SpokeClusterStatus{
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionConnected, Status: metav1.ConditionTrue}},
 		}},
-		&v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: "west"}}, // never connected
+		&v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: "west"}, Spec: accepted}, // never connected
+		&v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: "suspended"}, Spec: v1alpha1.SpokeClusterSpec{Accepted: true, Suspend: true}},
+		&v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: "waits"}},
 		&v1alpha1.ClusterDynamicConfigClass{ObjectMeta: metav1.ObjectMeta{Name: "platform"}, Status: v1alpha1.ClassStatus{
 			Conditions: ready(metav1.ConditionTrue), Renders: &v1alpha1.RenderCounts{Total: 7, Ready: 4, Failed: 1},
 		}},
@@ -92,7 +96,7 @@ dynamicconfig_hub_spoke_connected{cluster="west"} 0
 // A series ends with its object: those that are counted too, and those of an answer
 // that comes when the class is gone already.
 func TestObjects_ASeriesEndsWithItsObject(t *testing.T) {
-	east := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	east := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}, Spec: accepted}
 	class := &v1alpha1.ClusterDynamicConfigClass{ObjectMeta: metav1.ObjectMeta{Name: "platform"}, Status: v1alpha1.ClassStatus{Conditions: ready(metav1.ConditionTrue)}}
 	own := &v1alpha1.DynamicConfigClass{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "own"}}
 	hub, stores := cluster(t, east, class, own), metrics.NewStores()

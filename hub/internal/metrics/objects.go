@@ -49,7 +49,7 @@ func NewObjects(ctx context.Context, hub client.Reader, stores *Stores) *Objects
 			return o, nil
 		},
 		connected: prometheus.NewDesc("dynamicconfig_hub_spoke_connected",
-			"Whether a SpokeCluster holds a session with any replica.", []string{"cluster"}, nil),
+			"Whether a SpokeCluster that may hold a session does so, with any replica.", []string{"cluster"}, nil),
 		classReady: prometheus.NewDesc("dynamicconfig_hub_class_ready",
 			"Whether a class can be used: its credential is there and its store answers. There is none before the first look.", []string{"class"}, nil),
 		classRenders: prometheus.NewDesc("dynamicconfig_hub_class_renders",
@@ -71,6 +71,9 @@ func (o *Objects) Collect(out chan<- prometheus.Metric) {
 	if all, err := o.read(); err == nil { // else the hub starts or ends
 		for i := range all.spokes.Items {
 			spoke := &all.spokes.Items[i]
+			if !spoke.Spec.Accepted || spoke.Spec.Suspend {
+				continue // it is not to have one
+			}
 			out <- gauge(o.connected, truth(spoke.Status.Conditions, v1alpha1.ConditionConnected), spoke.Name)
 		}
 		o.stores.keep(o.collectClasses(all, out))

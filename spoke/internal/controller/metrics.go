@@ -41,7 +41,7 @@ var (
 	})
 	states = &renderStates{ready: prometheus.NewDesc("dynamicconfig_render_ready",
 		"Whether a Render is ready. There is none for a Render that has no answer yet.",
-		[]string{"namespace", "name"}, nil)}
+		[]string{"render_namespace", "render"}, nil)}
 )
 
 func init() {
