@@ -81,7 +81,7 @@ func TestNames_AreThoseOfTheArchitecture(t *testing.T) {
 		t.Fatal(err)
 	}
 	var named []string
-	for _, row := range regexp.MustCompile("(?m)^\\| [1-8] .*\\| ([^|]*) \\|$").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| [1-8] .*\| ([^|]*) \|$`).FindAllStringSubmatch(string(page), -1) {
 		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
 			named = append(named, name[1])
 		}
