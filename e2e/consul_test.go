@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,16 @@ type counter struct {
 	*httptest.Server
 	mu           sync.Mutex
 	reads, waits map[string]int
+	refuses      atomic.Bool
+}
+
+// refuse lets the store answer nothing but 503 from now on, or lets it answer again.
+// Requests under way are cut.
+func (c *counter) refuse(yes bool) {
+	c.refuses.Store(yes)
+	if yes {
+		c.CloseClientConnections()
+	}
 }
 
 func countRequests(t *testing.T) *counter {
@@ -43,6 +54,10 @@ func countRequests(t *testing.T) *counter {
 			c.waits[key]++
 		}
 		c.mu.Unlock()
+		if c.refuses.Load() {
+			http.Error(w, "away", http.StatusServiceUnavailable)
+			return
+		}
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {

@@ -48,7 +48,7 @@ func run(m *testing.M) int {
 	began := time.Now()
 	fleet, err = stage.Start(ctx, stage.Options{
 		Dir: dir, Spokes: []string{"east", "west"},
-		HubArgs:   []string{"--heartbeat=2s"},
+		HubArgs:   []string{"--heartbeat=2s", "--ca-rotation-grace=1s"},
 		SpokeArgs: []string{"--reconnect-after-session=1s", "--reconnect-min=200ms", "--reconnect-max=2s"},
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"dynamic-config.rs/fleet/hub/internal/authority"
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/metrics"
@@ -29,16 +30,17 @@ func registerMetrics(all []prometheus.Collector) error {
 }
 
 // collectors are the hub's metrics. Their names are API: docs/metrics.md.
-func collectors(ctx context.Context, hub client.Reader, o observers, clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) []prometheus.Collector {
-	return append(ownNumbers(clusters, feeds, s),
-		metrics.NewObjects(ctx, hub, o.stores),
-		metrics.NewSessions(clusters, s.sessions.Certificates),
-		o.deliveries,
+func collectors(ctx context.Context, hub client.Reader, p parts, s *serving) []prometheus.Collector {
+	return append(ownNumbers(p, s),
+		metrics.NewObjects(ctx, hub, p.observers.stores),
+		metrics.NewSessions(p.clusters, s.sessions.Certificates),
+		p.observers.deliveries,
 	)
 }
 
 // ownNumbers are those that the parts of a hub have anyway.
-func ownNumbers(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) []prometheus.Collector {
+func ownNumbers(p parts, s *serving) []prometheus.Collector {
+	clusters, feeds, ca := p.clusters, p.feeds, p.secrets.Authority
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
@@ -50,6 +52,8 @@ func ownNumbers(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) []promethe
 			func() float64 { return float64(len(clusters.Clusters())) }),
 		counter("dynamicconfig_hub_frames_ignored_total", "Frames of spokes that this replica does not know or could not use.",
 			func() float64 { return float64(s.sessions.Ignored()) }),
+		gauge("dynamicconfig_hub_ca_expiry_timestamp_seconds", "When the root that signs ends, in Unix seconds.",
+			func() float64 { return float64(ca.Current().NotAfter().Unix()) }),
 		gauge("dynamicconfig_hub_feeds", "Documents that this replica follows.",
 			func() float64 { return float64(feeds.Stats().Feeds) }),
 		gauge("dynamicconfig_hub_feed_subscribers", "Renders that wait for those documents.",

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/authority"
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/metrics"
@@ -32,8 +33,12 @@ func TestMetrics_ThePageAndTheHubAgree(t *testing.T) {
 	o.stores.Answered("ClusterDynamicConfigClass/platform", nil)
 	o.stores.Fetched("ClusterDynamicConfigClass/platform", time.Second)
 	o.deliveries.Delivered("applied", time.Now())
-	clusters := fleet.New(fleet.Config{})
-	all := collectors(t.Context(), objects, o, clusters, feed.New(feed.Config{}), &serving{sessions: syncserver.New(syncserver.Config{Fleet: clusters})})
+	secrets, err := authority.Load(t.Context(), authority.Config{Client: objects, Namespace: "hub", TrustDomain: "test", Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := parts{clusters: fleet.New(fleet.Config{}), feeds: feed.New(feed.Config{}), secrets: secrets, observers: o}
+	all := collectors(t.Context(), objects, p, &serving{sessions: syncserver.New(syncserver.Config{Fleet: p.clusters})})
 
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(all...)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
@@ -17,9 +18,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/authority"
 	"dynamic-config.rs/fleet/hub/internal/enroll"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
-	"dynamic-config.rs/fleet/hub/internal/mirror"
 	"dynamic-config.rs/fleet/hub/internal/peer"
-	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/hub/internal/syncserver"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
@@ -34,6 +33,12 @@ const (
 	maxStreams = 8
 	// keepaliveInterval finds a dead connection also where heartbeats do not flow.
 	keepaliveInterval, keepaliveTimeout, keepaliveMin = 30 * time.Second, 20 * time.Second, 10 * time.Second
+	// maxConnections at once: twice the 2,000 spokes of a replica, each of which may
+	// open its next session beside the present one. Further ones wait to be accepted.
+	maxConnections = 4096
+	// handshakeTimeout and idleTimeout free the place of a connection that does not
+	// get as far as TLS, or has no call: a spoke's has its session.
+	handshakeTimeout, idleTimeout = 10 * time.Second, time.Minute
 	// readyTimeout bounds one look at the caches, below a kubelet's own second.
 	readyTimeout = 500 * time.Millisecond
 	// drainPoll is how often a drain looks whether everybody left.
@@ -50,25 +55,28 @@ type serving struct {
 	serves   atomic.Bool
 }
 
-func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirrors *mirror.Provider, spokes *registry.Registry, deliveries syncserver.Observer, hub cache.Cache) (*serving, error) {
+func newServing(cfg Config, p parts, hub cache.Cache) (*serving, error) {
 	listener, err := net.Listen("tcp", cfg.ListenAddress) //nolint:noctx // bound once at start, closed by run
 	if err != nil {
 		return nil, err
 	}
-	peers := &peer.Verifier{Roots: ca.Roots(), TrustDomain: ca.TrustDomain(), Now: time.Now}
-	s := &serving{listener: listener, clusters: clusters, cache: hub, sessions: syncserver.New(syncserver.Config{
-		Fleet: clusters, Mirror: mirrors, Registry: spokes, Peers: peers, Bundle: ca.BundleDER,
-		Hub: cfg.Replica, Observer: deliveries, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
+	listener = netutil.LimitListener(listener, maxConnections)
+	ca := p.secrets.Authority
+	peers := &peer.Verifier{Roots: ca.Roots, TrustDomain: ca.TrustDomain(), Now: time.Now}
+	s := &serving{listener: listener, clusters: p.clusters, cache: hub, sessions: syncserver.New(syncserver.Config{
+		Fleet: p.clusters, Mirror: p.mirrors, Registry: p.registry, Peers: peers, Bundle: ca.BundleDER,
+		Hub: cfg.Replica, Audit: p.audits, Observer: p.observers.deliveries, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
 	})}
 	s.server = grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(serverTLS(authority.NewServerCertificate(ca, append([]string{DefaultServerName}, cfg.ServerNames...))))),
 		grpc.MaxRecvMsgSize(maxReceive), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveInterval, Timeout: keepaliveTimeout}),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveInterval, Timeout: keepaliveTimeout, MaxConnectionIdle: idleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveMin, PermitWithoutStream: true}),
 	)
 	fleetv1.RegisterSyncServiceServer(s.server, s.sessions)
 	fleetv1.RegisterEnrollmentServiceServer(s.server, enroll.New(enroll.Config{
-		Signer: ca, Registry: spokes, Peers: peers, Lifetime: cfg.CertificateLifetime, Now: time.Now,
+		Signer: ca, Registry: p.registry, TrustDomain: ca.TrustDomain(), Lifetime: cfg.CertificateLifetime, Now: time.Now, Audit: p.audits,
 	}))
 	return s, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,8 +43,9 @@ type Hub struct {
 	program *testenv.Program
 }
 
-// Start starts the hub process and waits until it is ready.
-func (h *Hub) Start(ctx context.Context) error {
+// Start starts the hub process and waits until it is ready. The further flags are for
+// this start alone.
+func (h *Hub) Start(ctx context.Context, flags ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if h.Address == "" {
@@ -63,8 +65,8 @@ func (h *Hub) Start(ctx context.Context) error {
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=hub-0",
 		"--listen-address=" + h.Address, "--server-names=127.0.0.1",
 		"--metrics-bind-address=" + host(h.MetricsURL), "--health-probe-bind-address=" + host(h.health),
-		"--log-level=debug",
-	}, h.args...)...)
+		"--log-level=debug", "--audit-log=" + h.auditLog(),
+	}, slices.Concat(h.args, flags)...)...)
 	if err != nil {
 		return err
 	}
@@ -84,6 +86,11 @@ func (h *Hub) Terminate(ctx context.Context) error { return h.program.Terminate(
 // Log is everything the hub process wrote.
 func (h *Hub) Log() ([]byte, error) { return h.program.Log() }
 
+func (h *Hub) auditLog() string { return filepath.Join(h.Dir, "audit.log") }
+
+// Audit is every line of the audit log, runs before this one included.
+func (h *Hub) Audit() ([]byte, error) { return os.ReadFile(h.auditLog()) }
+
 // CA is the hub's roots in PEM, as the hub publishes them.
 func (h *Hub) CA(ctx context.Context) (string, error) {
 	cm := &corev1.ConfigMap{}
@@ -91,16 +98,25 @@ func (h *Hub) CA(ctx context.Context) (string, error) {
 	return cm.Data["ca.crt"], err
 }
 
-// Register makes the SpokeCluster of a name with a fresh join token, as
-// `dynconf cluster enroll` will, and returns the token.
-func (h *Hub) Register(ctx context.Context, name string, labels map[string]string) (string, error) {
+// Register makes the accepted SpokeCluster of a name whose keys are known, as an
+// administrator does who can reach both clusters.
+func (h *Hub) Register(ctx context.Context, name string, keys *v1alpha1.ClusterKeys) error {
+	return h.register(ctx, name, v1alpha1.SpokeClusterSpec{Accepted: true, Keys: keys})
+}
+
+// RegisterToJoin makes the accepted SpokeCluster of a name whose keys are not known,
+// with a fresh join token, and returns the token.
+func (h *Hub) RegisterToJoin(ctx context.Context, name string) (string, error) {
 	token, hash := identity.NewJoinToken()
-	return token, h.Client.Create(ctx, &v1alpha1.SpokeCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Spec: v1alpha1.SpokeClusterSpec{
-			Accepted:  true,
-			JoinToken: &v1alpha1.JoinToken{SHA256: hash, ExpiresAt: metav1.NewTime(time.Now().Add(tokenLifetime))},
-		},
+	return token, h.register(ctx, name, v1alpha1.SpokeClusterSpec{
+		Accepted:  true,
+		JoinToken: &v1alpha1.JoinToken{SHA256: hash, ExpiresAt: metav1.NewTime(time.Now().Add(tokenLifetime))},
+	})
+}
+
+func (h *Hub) register(ctx context.Context, name string, spec v1alpha1.SpokeClusterSpec) error {
+	return h.Client.Create(ctx, &v1alpha1.SpokeCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"fleet": "e2e"}}, Spec: spec,
 	})
 }
 

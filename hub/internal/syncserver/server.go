@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/audit"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/peer"
 	"dynamic-config.rs/fleet/internal/identity"
@@ -38,6 +39,9 @@ const (
 	// sessionsPerSecond and sessionsBurst admit a thousand reconnecting spokes within
 	// 20 s and keep the API server's share of it (one write each) bounded.
 	sessionsPerSecond, sessionsBurst = 50, 100
+	// keysInterval and keysBurst bound what one session's reports of its cluster's keys
+	// cost the API server; an agent looks every ten minutes.
+	keysInterval, keysBurst = time.Minute, 3
 	// closeTimeout bounds the write that records the end of a session.
 	closeTimeout = 5 * time.Second
 )
@@ -54,6 +58,7 @@ type Registry interface {
 	OpenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (epoch int64, err error)
 	CloseSession(ctx context.Context, cluster string, epoch int64) error
 	Check(ctx context.Context, cluster string) error
+	ReportKeys(ctx context.Context, cluster string, keys v1alpha1.ClusterKeys) error
 }
 
 // Identifier verifies the client certificate of a stream.
@@ -71,6 +76,8 @@ type Config struct {
 	Bundle func() [][]byte
 	// Hub names this replica, for people.
 	Hub string
+	// Audit takes the end of every stream; nil for none.
+	Audit *audit.Log
 	// Observer of deliveries; nil for none.
 	Observer Observer
 
@@ -130,11 +137,13 @@ func (s *Server) Session(stream fleetv1.SyncService_SessionServer) error {
 	id, err := s.cfg.Peers.Identify(ctx)
 	if err != nil {
 		logEnd(ctx, "", err)
+		s.cfg.Audit.Session(ctx, "", err)
 		return peer.Status(err)
 	}
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithName("session").WithValues("cluster", id.Cluster))
 	err = s.serve(ctx, stream, id)
 	logEnd(ctx, id.Cluster, err)
+	s.cfg.Audit.Session(ctx, id.Cluster, err)
 	return peer.Status(err)
 }
 
