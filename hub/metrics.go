@@ -7,9 +7,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"dynamic-config.rs/fleet/hub/internal/authority"
-	"dynamic-config.rs/fleet/hub/internal/feed"
-	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/metrics"
 )
 
