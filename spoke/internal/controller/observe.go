@@ -4,6 +4,9 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/tracing"
 	"dynamic-config.rs/fleet/spoke/internal/apply"
@@ -25,4 +28,19 @@ func (r *Reconciler) apply(ctx context.Context, a *answer, d apply.Desired) (app
 	lastRender.SetToCurrentTime()
 	tracing.End(span, v1alpha1.ReasonApplied)
 	return result, nil
+}
+
+// logState writes the one line of a Render whose state changed: what is tried again
+// with the same end is no change.
+func logState(ctx context.Context, before *metav1.Condition, v *verdict) {
+	if v == nil || before != nil && before.Status == v.ready.status && before.Reason == v.ready.reason && before.Message == v.ready.message {
+		return
+	}
+	reason := v.ready.reason
+	for _, cause := range []*state{v.fetched, v.applied} {
+		if cause != nil && cause.status == metav1.ConditionFalse {
+			reason = cause.reason
+		}
+	}
+	ctrl.LoggerFrom(ctx).Info("State changed", "ready", v.ready.status, "reason", reason)
 }

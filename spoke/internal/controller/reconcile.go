@@ -84,7 +84,7 @@ func (r *Reconciler) deliver(ctx context.Context, render *v1alpha1.DynamicConfig
 		}
 		known.fail(err, resourceVersionOf(r.cachedTarget(ctx, render)))
 		applyTotal.WithLabelValues(apply.ReasonOf(err)).Inc()
-		log.Info("Target not written", "reason", apply.ReasonOf(err), "cause", err.Error())
+		log.V(1).Info("Target not written", "reason", apply.ReasonOf(err), "cause", err.Error())
 		a.result(code, apply.ReasonOf(err), err.Error())
 		return unapplied(a, err)
 	}
