@@ -37,7 +37,6 @@ func collectors(ctx context.Context, hub client.Reader, p parts, s *serving) []p
 
 // ownNumbers are those that the parts of a hub have anyway.
 func ownNumbers(p parts, s *serving) []prometheus.Collector {
-	clusters, feeds, ca := p.clusters, p.feeds, p.secrets.Authority
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
@@ -46,24 +45,28 @@ func ownNumbers(p parts, s *serving) []prometheus.Collector {
 	}
 	return []prometheus.Collector{
 		gauge("dynamicconfig_hub_sessions", "Spokes that hold a session with this replica.",
-			func() float64 { return float64(len(clusters.Clusters())) }),
+			func() float64 { return float64(len(p.clusters.Clusters())) }),
+		counter("dynamicconfig_hub_deliveries_total", "Contents of a target that this replica sent to a spoke.",
+			func() float64 { return float64(p.clusters.Deliveries()) }),
+		counter("dynamicconfig_hub_session_takeovers_total", "Sessions with this replica that an agent opened while another one of its cluster held one.",
+			func() float64 { return float64(p.registry.Takeovers()) }),
 		counter("dynamicconfig_hub_frames_ignored_total", "Frames of spokes that this replica does not know or could not use.",
 			func() float64 { return float64(s.sessions.Ignored()) }),
 		gauge("dynamicconfig_hub_ca_expiry_timestamp_seconds", "When the root that signs ends, in Unix seconds.",
-			func() float64 { return float64(ca.Current().NotAfter().Unix()) }),
+			func() float64 { return float64(p.secrets.Authority.Current().NotAfter().Unix()) }),
 		gauge("dynamicconfig_hub_feeds", "Documents that this replica follows.",
-			func() float64 { return float64(feeds.Stats().Feeds) }),
+			func() float64 { return float64(p.feeds.Stats().Feeds) }),
 		gauge("dynamicconfig_hub_feed_subscribers", "Renders that wait for those documents.",
-			func() float64 { return float64(feeds.Stats().Subscribers) }),
+			func() float64 { return float64(p.feeds.Stats().Subscribers) }),
 		gauge("dynamicconfig_hub_document_bytes", "Bytes of documents, and of what was rendered of them, that this replica holds.",
-			func() float64 { return float64(feeds.Stats().Bytes) }),
+			func() float64 { return float64(p.feeds.Stats().Bytes) }),
 		counter("dynamicconfig_hub_store_fetches_total", "Fetches of a document from a store.",
-			func() float64 { return float64(feeds.Stats().Fetches) }),
+			func() float64 { return float64(p.feeds.Stats().Fetches) }),
 		counter("dynamicconfig_hub_store_watches_total", "Waits for a document's next version that were begun at a store.",
-			func() float64 { return float64(feeds.Stats().Watches) }),
+			func() float64 { return float64(p.feeds.Stats().Watches) }),
 		counter("dynamicconfig_hub_store_failures_total", "Fetches and watches that failed.",
-			func() float64 { return float64(feeds.Stats().Failures) }),
+			func() float64 { return float64(p.feeds.Stats().Failures) }),
 		gauge("dynamicconfig_hub_stores_down", "Classes whose store does not answer this replica and is only probed.",
-			func() float64 { return float64(feeds.Stats().Down) }),
+			func() float64 { return float64(p.feeds.Stats().Down) }),
 	}
 }

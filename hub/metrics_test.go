@@ -13,6 +13,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/metrics"
+	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/hub/internal/syncserver"
 	"dynamic-config.rs/fleet/internal/metricstest"
 	"dynamic-config.rs/fleet/internal/testenv"
@@ -37,7 +38,7 @@ func TestMetrics_ThePageAndTheHubAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := parts{clusters: fleet.New(fleet.Config{}), feeds: feed.New(feed.Config{}), secrets: secrets, observers: o}
+	p := parts{clusters: fleet.New(fleet.Config{}), feeds: feed.New(feed.Config{}), secrets: secrets, registry: &registry.Registry{}, observers: o}
 	all := collectors(t.Context(), objects, p, &serving{sessions: syncserver.New(syncserver.Config{Fleet: p.clusters})})
 
 	registry := prometheus.NewPedanticRegistry()

@@ -3,13 +3,11 @@ package stage
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,67 +27,107 @@ const (
 	tokenLifetime = time.Hour
 )
 
-// Hub is the hub cluster and its hub process.
+// Hub is the hub cluster and the replicas of the hub, behind one address.
 type Hub struct {
 	*testenv.Cluster
-	// Address that spokes connect to; it stays over a restart.
+	// Proxy leads spokes to the replicas.
+	Proxy *testenv.Proxy
+	// Replicas that run, or ran and are to run again.
+	Replicas []*Replica
+	// Address that spokes connect to, the proxy's; it stays over a restart.
 	Address string
-	// MetricsURL is the hub's /metrics.
+	// MetricsURL is the first replica's /metrics.
 	MetricsURL string
 
-	args    []string
-	binary  string
-	health  string
-	program *testenv.Program
+	args   []string
+	binary string
 }
 
-// Start starts the hub process and waits until it is ready. The further flags are for
-// this start alone.
-func (h *Hub) Start(ctx context.Context, flags ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if h.Address == "" {
-		ports, err := testenv.FreePorts(ctx, 3)
+// Start starts the hub with one replica and waits until it is ready. The further flags
+// are for this start alone.
+func (h *Hub) Start(ctx context.Context, flags ...string) error { return h.Scale(ctx, 1, flags...) }
+
+// Scale has n replicas run and leads spokes to them: the first n, started where they do
+// not run, with further flags if there are any. Those beyond n are asked to end.
+func (h *Hub) Scale(ctx context.Context, n int, flags ...string) error {
+	if h.Proxy == nil {
+		proxy, err := testenv.StartProxy(ctx)
 		if err != nil {
 			return err
 		}
-		h.Address, h.health = loopback+ports[0], "http://"+loopback+ports[1]+"/readyz"
-		h.MetricsURL = "http://" + loopback + ports[2] + "/metrics"
+		h.Proxy, h.Address = proxy, proxy.Address
 	}
-	kubeconfig, err := h.ServiceAccountKubeconfig(ctx, Namespace, hubAccount)
-	if err != nil {
-		return err
+	for len(h.Replicas) < n {
+		r, err := h.newReplica(ctx, fmt.Sprintf("hub-%d", len(h.Replicas)))
+		if err != nil {
+			return err
+		}
+		h.Replicas = append(h.Replicas, r)
 	}
-	host := func(url string) string { return url[len("http://") : len(url)-len(filepath.Base(url))-1] }
-	h.program, err = testenv.StartProgram(ctx, h.Dir, "hub", h.binary, append([]string{
-		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=hub-0",
-		"--listen-address=" + h.Address, "--server-names=127.0.0.1",
-		"--metrics-bind-address=" + host(h.MetricsURL), "--health-probe-bind-address=" + host(h.health),
-		"--log-level=debug", "--audit-log=" + h.auditLog(),
-	}, slices.Concat(h.args, flags)...)...)
-	if err != nil {
-		return err
+	h.MetricsURL = h.Replicas[0].MetricsURL
+	for _, r := range h.Replicas[:n] {
+		if err := r.Start(ctx, flags...); err != nil {
+			return err
+		}
 	}
-	return h.program.WaitReady(ctx, probe(h.health))
+	h.Route(h.Replicas[:n]...)
+	var ends errgroup.Group
+	for _, r := range h.Replicas[n:] {
+		ends.Go(func() error { return r.Terminate(ctx) })
+	}
+	return ends.Wait()
 }
 
-// Kill ends the hub process as kill -9 does.
+// Route leads new connections of spokes to these replicas in turn.
+func (h *Hub) Route(replicas ...*Replica) {
+	var addresses []string
+	for _, r := range replicas {
+		addresses = append(addresses, r.Address)
+	}
+	h.Proxy.Route(addresses...)
+}
+
+// Kill ends every replica as kill -9 does.
 func (h *Hub) Kill() {
-	if h.program != nil {
-		h.program.Kill()
+	for _, r := range h.Replicas {
+		r.Kill()
 	}
 }
 
-// Terminate asks the hub process to end, as a kubelet does, and waits for it.
-func (h *Hub) Terminate(ctx context.Context) error { return h.program.Terminate(ctx) }
+// Terminate asks every replica to end, as a kubelet does, and waits for them.
+func (h *Hub) Terminate(ctx context.Context) error {
+	var ends errgroup.Group
+	for _, r := range h.Replicas {
+		ends.Go(func() error { return r.Terminate(ctx) })
+	}
+	return ends.Wait()
+}
 
-// Log is everything the hub process wrote.
-func (h *Hub) Log() ([]byte, error) { return h.program.Log() }
+// Log is everything that the replicas wrote.
+func (h *Hub) Log() ([]byte, error) {
+	var all []byte
+	for _, r := range h.Replicas {
+		log, err := r.Log()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, log...)
+	}
+	return all, nil
+}
 
-func (h *Hub) auditLog() string { return filepath.Join(h.Dir, "audit.log") }
-
-// Audit is every line of the audit log, runs before this one included.
-func (h *Hub) Audit() ([]byte, error) { return os.ReadFile(h.auditLog()) }
+// Audit is every line of the replicas' audit logs, runs before this one included.
+func (h *Hub) Audit() ([]byte, error) {
+	var all []byte
+	for _, r := range h.Replicas {
+		lines, err := os.ReadFile(r.auditLog())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+	}
+	return all, nil
+}
 
 // CA is the hub's roots in PEM, as the hub publishes them.
 func (h *Hub) CA(ctx context.Context) (string, error) {
@@ -118,26 +156,6 @@ func (h *Hub) register(ctx context.Context, name string, spec v1alpha1.SpokeClus
 	return h.Client.Create(ctx, &v1alpha1.SpokeCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"fleet": "e2e"}}, Spec: spec,
 	})
-}
-
-// probe asks a health endpoint.
-func probe(url string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-			return fmt.Errorf("%s: %s: %s", url, resp.Status, said)
-		}
-		return nil
-	}
 }
 
 // write keeps a file that only its owner may read.

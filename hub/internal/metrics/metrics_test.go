@@ -196,7 +196,10 @@ func TestSessions_ShowWhatTheyHold(t *testing.T) {
 	clusters := fleet.New(fleet.Config{})
 	ends := map[string]time.Time{"east": time.Unix(1_700_000_000, 0)}
 	sessions := metrics.NewSessions(clusters, func() map[string]time.Time { return ends })
-	session := clusters.Connect("east")
+	session, err := clusters.Connect("east", 1, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
 	session.Replace([]fleet.Spec{{ID: fleet.ID{Namespace: "a", Name: "b"}, UID: "1"}, {ID: fleet.ID{Namespace: "a", Name: "c"}, UID: "2"}})
 	clusters.Deliver("east", fleet.ID{Namespace: "a", Name: "b"}, fleet.Answer{UID: "1", Refusal: &fleet.Refusal{}})
 	if _, err := session.Next(t.Context()); err != nil {
