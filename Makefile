@@ -99,6 +99,11 @@ demo: build ## Run hub and spokes on real API servers and show them at work
 .PHONY: test
 test: testbin build ## Run every test, on real servers, with the race detector
 	go test $(TEST_FLAGS) $(TEST_PACKAGES)
+	@$(MAKE) test-alerts
+
+.PHONY: test-alerts
+test-alerts: ## Evaluate the alerts on recorded series, by Prometheus's engine
+	cd tools/promql && go vet ./... && go test -count=1 ./... # the rules are outside the module: no cache sees them
 
 .PHONY: cover
 cover: testbin build ## Run every test and show the coverage of each function
@@ -136,6 +141,7 @@ verify: tools verify-modules verify-generate verify-proto verify-lint ## Check t
 verify-modules: ## Check that go.mod and go.sum hold what is needed and no more
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
+	cd tools/promql && go mod tidy -diff
 
 # By content and not by git, so that it holds in a tree with uncommitted work too.
 GENERATED = find api deploy/crds proto -type f | LC_ALL=C sort | xargs sha256sum

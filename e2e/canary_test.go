@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/onsi/gomega"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	corev1 "k8s.io/api/core/v1"
@@ -70,6 +71,21 @@ func TestCanary_AStoreCredentialStaysOnTheHub(t *testing.T) {
 			}
 			if bytes.Contains(text, token) || bytes.Contains(text, []byte(value)) {
 				t.Errorf("the log of %s holds the credential or the document", name)
+			}
+		}
+	})
+	t.Run("no span holds it, nor the document", func(t *testing.T) {
+		gomega.NewWithT(t).Eventually(func() []span {
+			return collected.where(func(s span) bool { return s.GetName() == "apply.Apply" && s.attribute("namespace") == "canary" })
+		}).WithTimeout(patience).Should(gomega.HaveLen(len(fleet.Spokes)))
+		if text := collected.bytes(); bytes.Contains(text, token) || bytes.Contains(text, []byte(value)) {
+			t.Error("a span holds the credential or the document")
+		}
+	})
+	t.Run("no metric holds it, nor the document, nor the key", func(t *testing.T) {
+		for _, url := range metricsURLs() {
+			if text := scrape(t, url); bytes.Contains(text, token) || bytes.Contains(text, []byte(value)) || bytes.Contains(text, []byte(key)) {
+				t.Errorf("%s holds the credential or the document", url)
 			}
 		}
 	})

@@ -34,6 +34,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	stopCollector, err := startCollector(ctx)
+	if err != nil {
+		log.Print(err)
+		return 1
+	}
+	defer stopCollector()
 	if consul, err = testenv.StartConsul(ctx, testenv.ConsulOptions{ACL: true}); err != nil {
 		log.Print(err)
 		return 1

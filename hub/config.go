@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -42,6 +43,9 @@ type Config struct {
 	LeaderElect bool
 	// MetricsAddress serves /metrics; "0" for none.
 	MetricsAddress string
+	// LogLevel is shown and set beside the metrics, see telemetry.ServeLevel; nil for
+	// not at all.
+	LogLevel *slog.LevelVar
 	// HealthAddress serves /healthz and /readyz; "0" for none.
 	HealthAddress string
 

@@ -12,7 +12,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
@@ -25,9 +24,11 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/controller/spokecluster"
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/hub/internal/metrics"
 	"dynamic-config.rs/fleet/hub/internal/mirror"
 	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/hub/internal/replicas"
+	"dynamic-config.rs/fleet/internal/telemetry"
 )
 
 // Run runs a hub until the context ends, then lets its spokes go and returns.
@@ -51,14 +52,15 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 
 	wakes := &render.Wakes{}
-	feeds := feed.New(feed.Config{Wake: wakes.Wake, MaxBytes: cfg.MaxDocumentBytes})
+	observers := observers{metrics.NewStores(), metrics.NewDeliveries()}
+	feeds := feed.New(feed.Config{Wake: wakes.Wake, Observer: observers.stores, MaxBytes: cfg.MaxDocumentBytes})
 	clusters := newFleet(cfg, feeds, mirrors)
 	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
 	peers, err := newReplicas(cfg)
 	if err != nil {
 		return err
 	}
-	parts := parts{mirrors, feeds, clusters, wakes, spokes, secrets, audits, peers}
+	parts := parts{mirrors, feeds, clusters, wakes, spokes, secrets, audits, peers, observers}
 	if err := setUpControllers(ctx, cfg, mgr, parts); err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := registerMetrics(parts, serving); err != nil {
+	if err := registerMetrics(collectors(ctx, mgr.GetLocalManager().GetCache(), parts, serving)); err != nil {
 		return err
 	}
 	for _, r := range []manager.Runnable{
@@ -143,7 +145,7 @@ func newManager(ctx context.Context, cfg Config, scheme *runtime.Scheme, mirrors
 		Scheme:                 scheme,
 		Logger:                 ctrl.LoggerFrom(ctx),
 		BaseContext:            func() context.Context { return ctrl.LoggerInto(context.WithoutCancel(ctx), ctrl.LoggerFrom(ctx)) },
-		Metrics:                metricsserver.Options{BindAddress: cfg.MetricsAddress},
+		Metrics:                telemetry.MetricsServer(cfg.MetricsAddress, cfg.LogLevel),
 		HealthProbeBindAddress: cfg.HealthAddress,
 		// A read of a Secret or ConfigMap never starts a watch on all of their data.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
@@ -206,6 +208,7 @@ type parts struct {
 	secrets  *authority.Secrets
 	audits   *audit.Log
 	peers    *peers
+	observers
 }
 
 func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p parts) error {

@@ -1,19 +1,49 @@
 package hub
 
 import (
+	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"dynamic-config.rs/fleet/hub/internal/metrics"
 )
 
-// registerMetrics exposes what a hub holds. Their names are API.
-func registerMetrics(p parts, s *serving) error {
+// observers count what happens inside.
+type observers struct {
+	stores     *metrics.Stores
+	deliveries *metrics.Deliveries
+}
+
+// registerMetrics exposes what a hub holds.
+func registerMetrics(all []prometheus.Collector) error {
+	for _, c := range all {
+		if err := ctrlmetrics.Registry.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collectors are the hub's metrics. Their names are API: docs/metrics.md.
+func collectors(ctx context.Context, hub client.Reader, p parts, s *serving) []prometheus.Collector {
+	return append(ownNumbers(p, s),
+		metrics.NewObjects(ctx, hub, p.observers.stores),
+		metrics.NewSessions(p.clusters, s.sessions.Certificates),
+		p.observers.deliveries,
+	)
+}
+
+// ownNumbers are those that the parts of a hub have anyway.
+func ownNumbers(p parts, s *serving) []prometheus.Collector {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	counter := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value)
 	}
-	for _, c := range []prometheus.Collector{
+	return []prometheus.Collector{
 		gauge("dynamicconfig_hub_sessions", "Spokes that hold a session with this replica.",
 			func() float64 { return float64(len(p.clusters.Clusters())) }),
 		counter("dynamicconfig_hub_deliveries_total", "Contents of a target that this replica sent to a spoke.",
@@ -38,10 +68,5 @@ func registerMetrics(p parts, s *serving) error {
 			func() float64 { return float64(p.feeds.Stats().Failures) }),
 		gauge("dynamicconfig_hub_stores_down", "Classes whose store does not answer this replica and is only probed.",
 			func() float64 { return float64(p.feeds.Stats().Down) }),
-	} {
-		if err := metrics.Registry.Register(c); err != nil {
-			return err
-		}
 	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -53,6 +54,9 @@ type Config struct {
 	StaleAfter time.Duration
 	// MetricsBindAddress serves Prometheus metrics; "0" serves none.
 	MetricsBindAddress string
+	// LogLevel is shown and set beside the metrics, see telemetry.ServeLevel; nil for
+	// not at all.
+	LogLevel *slog.LevelVar
 	// HealthProbeBindAddress serves /healthz and /readyz; "0" serves none.
 	HealthProbeBindAddress string
 	// Version of the agent, for people.

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/internal/telemetry"
 	"dynamic-config.rs/fleet/spoke/internal/controller"
 	"dynamic-config.rs/fleet/spoke/internal/credential"
 	"dynamic-config.rs/fleet/spoke/internal/serviceaccount"
@@ -96,7 +96,7 @@ func newManager(ctx context.Context, c Config) (ctrl.Manager, error) {
 		Client: client.Options{Cache: &client.CacheOptions{
 			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
 		}},
-		Metrics:                metricsserver.Options{BindAddress: c.MetricsBindAddress},
+		Metrics:                telemetry.MetricsServer(c.MetricsBindAddress, c.LogLevel),
 		HealthProbeBindAddress: c.HealthProbeBindAddress,
 		// Several agents may run in one process.
 		Controller: config.Controller{SkipNameValidation: new(true)},

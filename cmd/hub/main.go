@@ -57,10 +57,11 @@ func run() error {
 		_, err := fmt.Fprintln(os.Stdout, version.String())
 		return err
 	}
-	log, _, err := telemetry.NewLogger(os.Stderr, logs)
+	log, level, err := telemetry.NewLogger(os.Stderr, logs)
 	if err != nil {
 		return err
 	}
+	cfg.LogLevel = level
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	if names != "" {
@@ -73,6 +74,7 @@ func run() error {
 		return err
 	}
 	ctx := ctrl.LoggerInto(ctrl.SetupSignalHandler(), log)
+	defer telemetry.StartTracing(ctx, log, "dynamic-config-hub", version.Version)()
 	log.Info("Starting", "version", version.String(), "replica", cfg.Replica)
 	return hub.Run(ctx, cfg)
 }

@@ -50,11 +50,12 @@ func run(ctx context.Context) error {
 	if namespaces != "" {
 		config.WatchNamespaces = strings.Split(namespaces, ",")
 	}
-	log, _, err := telemetry.NewLogger(os.Stderr, logs)
+	log, level, err := telemetry.NewLogger(os.Stderr, logs)
 	if err != nil {
 		return err
 	}
-	log = log.WithValues(telemetry.KeyCluster, config.Cluster)
+	config.LogLevel = level
+	log = log.WithValues("cluster", config.Cluster)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	if os.Getenv("GOGC") == "" {
@@ -63,6 +64,7 @@ func run(ctx context.Context) error {
 	if config.REST, err = ctrl.GetConfig(); err != nil {
 		return fmt.Errorf("find the API server: %w", err)
 	}
+	defer telemetry.StartTracing(ctx, log, "dynamic-config-spoke", version.Version)()
 	return spoke.Run(ctrl.LoggerInto(ctx, log), config)
 }
 

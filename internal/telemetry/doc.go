@@ -1,4 +1,5 @@
-// Package telemetry sets up what a process says about itself: structured logs.
+// Package telemetry sets up what a process says about itself: structured logs and the
+// server of its metrics.
 //
 // The hub and the spoke call it once in main. Logs go through log/slog, as JSON
 // or as text, and reach Kubernetes libraries as a logr.Logger. The level can be

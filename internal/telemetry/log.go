@@ -1,10 +1,12 @@
 package telemetry
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/go-logr/logr"
 )
@@ -13,15 +15,6 @@ import (
 const (
 	FormatJSON = "json"
 	FormatText = "text"
-)
-
-// Log keys that mean the same everywhere.
-const (
-	KeyCluster = "cluster"
-	KeyClass   = "class"
-	KeyRender  = "render"
-	KeyTarget  = "target"
-	KeyReason  = "reason"
 )
 
 // LogConfig says how logs are written.
@@ -45,16 +38,43 @@ type floored struct{ level *slog.LevelVar }
 // Level is the level, debug at the lowest.
 func (f floored) Level() slog.Level { return max(f.level.Level(), slog.LevelDebug) }
 
+// parseLevel reads the name of a level.
+func parseLevel(text string) (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(strings.TrimSpace(text))); err != nil || level < slog.LevelDebug {
+		return level, fmt.Errorf("log level %q: want debug, info, warn or error", text)
+	}
+	return level, nil
+}
+
+// readable puts the type in place of what JSON cannot hold, such as the functions that
+// controller-runtime logs as sources: the handler would write an error there.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() != slog.KindAny {
+		return a
+	}
+	value := a.Value.Any()
+	if _, isError := value.(error); isError {
+		return a
+	}
+	if _, err := json.Marshal(value); err != nil {
+		a.Value = slog.StringValue(fmt.Sprintf("%T", value))
+	}
+	return a
+}
+
 // NewLogger returns a logger that writes to w, and its level, which may be set at
 // any time; below debug it counts as debug. It fails when the format or the level is none of the known ones.
 func NewLogger(w io.Writer, c LogConfig) (logr.Logger, *slog.LevelVar, error) {
 	level := new(slog.LevelVar)
 	if c.Level != "" {
-		if err := level.UnmarshalText([]byte(c.Level)); err != nil || level.Level() < slog.LevelDebug {
-			return logr.Logger{}, nil, fmt.Errorf("log level %q: want debug, info, warn or error", c.Level)
+		wanted, err := parseLevel(c.Level)
+		if err != nil {
+			return logr.Logger{}, nil, err
 		}
+		level.Set(wanted)
 	}
-	options := &slog.HandlerOptions{Level: floored{level}}
+	options := &slog.HandlerOptions{Level: floored{level}, ReplaceAttr: readable}
 	var handler slog.Handler
 	switch c.Format {
 	case "", FormatJSON:

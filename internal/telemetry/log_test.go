@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"log/slog"
 	"strings"
@@ -17,7 +18,7 @@ func TestNewLogger_JSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log.Info("State changed", telemetry.KeyCluster, "east")
+	log.Info("State changed", "cluster", "east")
 	log.V(1).Info("A detail below the level")
 
 	var line map[string]any
@@ -84,5 +85,32 @@ func TestNewLogger_NeverBelowDebug(t *testing.T) {
 	}
 	if !log.V(1).Enabled() {
 		t.Error("debug no longer shows details")
+	}
+}
+
+func TestNewLogger_ValuesThatJSONCannotHold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		value any
+		want  string
+	}{
+		"a function is told by its type": {func() {}, "func()"},
+		"so is what holds one":           {struct{ F func() }{}, "struct { F func() }"},
+		"an error keeps its words":       {errors.New("no answer"), "no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			log, _, err := telemetry.NewLogger(&out, telemetry.LogConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			log.Info("Starting", "source", tc.value)
+			var line map[string]any
+			if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+				t.Fatal(err)
+			}
+			if line["source"] != tc.want {
+				t.Errorf("want %q, got %v", tc.want, line["source"])
+			}
+		})
 	}
 }

@@ -35,7 +35,7 @@ const (
 func cram(t *testing.T, source func(*memory.Store) feed.Source) crammed {
 	t.Helper()
 	s := memory.New()
-	c := crammed{fixture: startWith(t, room), stored: s, source: source(s)}
+	c := crammed{fixture: startWith(t, feed.Config{MaxBytes: room}), stored: s, source: source(s)}
 	for n := range crowd {
 		c.put(n, "one")
 		c.look(n)
@@ -145,7 +145,7 @@ func TestBudget_WhatWasGivenUpIsNextInABusyClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s, source := busy(t)
 		f.stop()
-		tight := startWith(t, 3)
+		tight := startWith(t, feed.Config{MaxBytes: 3})
 		for n := range 1000 {
 			tight.Subscribe(sub(n), source, policy.Key(fmt.Sprint(n)), time.Second)
 		}
@@ -300,7 +300,7 @@ func TestBudget_WhatIsGivenUpIsFree(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &minted{}
-		f := startWith(t, room)
+		f := startWith(t, feed.Config{MaxBytes: room})
 		for n := range crowd {
 			f.Subscribe(sub(n), feed.Source{ID: "class", Open: func() (store.Reader, error) { return s, nil }}, policy.Key(fmt.Sprint(n)), time.Hour)
 		}

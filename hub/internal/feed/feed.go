@@ -11,6 +11,7 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/policy"
 	"dynamic-config.rs/fleet/hub/internal/store"
+	"dynamic-config.rs/fleet/internal/tracing"
 )
 
 const (
@@ -34,6 +35,7 @@ type feed struct {
 	owner  *Feeds
 	source *source
 	nudge  chan struct{} // tells a resting feed that interval or wanted changed
+	asked  inquiry       // the latest; the goroutine's own
 
 	// Guarded by owner.mu:
 	subscribers map[Subscriber]time.Duration
@@ -92,7 +94,7 @@ func (d *feed) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		d.publish(got)
+		d.publish(ctx, got)
 		if got.settled() {
 			got = d.follow(ctx, got.bare())
 		}
@@ -159,8 +161,11 @@ func inTime(op string, key policy.Key, err error) error {
 // read fetches the document, or polls it where the store can do that and a version
 // is known whose content is not asked for.
 func (d *feed) read(ctx context.Context, reader store.Reader) (*store.Document, error) {
+	d.asked = inquiry{op: tracing.StoreFetch, at: time.Now()}
+	defer func() { d.owner.observer.Fetched(d.id.source.id, time.Since(d.asked.at)) }()
 	if poller, ok := reader.(store.Poller); ok {
 		if last := d.known(); last != nil {
+			d.asked.op = tracing.StorePoll
 			return poller.Poll(ctx, d.id.key, last)
 		}
 	}
@@ -194,7 +199,7 @@ func (d *feed) follow(ctx context.Context, got result) result {
 		case !ended: // hushed: goes on when the source may
 			continue
 		}
-		d.publish(next)
+		d.publish(ctx, next)
 		got = next.bare()
 	}
 	return got
@@ -217,6 +222,7 @@ func (d *feed) watch(ctx context.Context, watcher store.Watcher, after string) (
 	}
 	d.owner.watches.Add(1)
 	doc, err := watcher.Watch(own, d.id.key, after)
+	d.asked = inquiry{op: tracing.StoreWatch, at: time.Now()}
 	if own.Err() != nil {
 		err = own.Err()
 	}
@@ -226,6 +232,7 @@ func (d *feed) watch(ctx context.Context, watcher store.Watcher, after string) (
 
 // judge counts what failed.
 func (d *feed) judge(got result) result {
+	d.observe(got.err)
 	if !got.settled() && !errors.Is(got.err, context.Canceled) && !errors.Is(got.err, store.ErrNotWatched) {
 		d.owner.failures.Add(1)
 	}

@@ -27,6 +27,8 @@ type Config struct {
 	// DefaultMaxBytes when zero. A document that is given up for it is fetched again
 	// when a subscriber needs it.
 	MaxBytes int64
+	// Observer of what is asked of stores; nil for none.
+	Observer Observer
 }
 
 // Feeds fetch documents for their subscribers. They are safe for concurrent use.
@@ -34,6 +36,7 @@ type Feeds struct {
 	wake                       func(Subscriber)
 	kick                       chan struct{} // tells Run of waiting feeds
 	fetches, watches, failures atomic.Uint64
+	observer                   Observer
 
 	// mu guards what follows and what feed and source say it guards.
 	mu       sync.Mutex
@@ -43,6 +46,7 @@ type Feeds struct {
 	sources  map[sourceID]*source
 	clusters map[string]map[Subscriber]*feed
 	onTurn   []func(sourceID string)
+	changes  map[Subscriber]Change // not taken yet
 	budget   budget
 }
 
@@ -54,6 +58,8 @@ func New(cfg Config) *Feeds {
 		feeds:    map[feedID]*feed{},
 		sources:  map[sourceID]*source{},
 		clusters: map[string]map[Subscriber]*feed{},
+		changes:  map[Subscriber]Change{},
+		observer: cmp.Or[Observer](cfg.Observer, unobserved{}),
 		budget:   budget{most: cmp.Or(cfg.MaxBytes, DefaultMaxBytes)},
 	}
 }
@@ -132,6 +138,7 @@ func (f *Feeds) Release(sub Subscriber) {
 		return
 	}
 	f.leave(sub, d)
+	delete(f.changes, sub)
 	delete(subscribers, sub)
 	if len(subscribers) == 0 {
 		delete(f.clusters, sub.Cluster)
@@ -142,6 +149,7 @@ func (f *Feeds) Release(sub Subscriber) {
 func (f *Feeds) ReleaseCluster(cluster string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.forgetChanges(cluster)
 	for sub, d := range f.clusters[cluster] {
 		f.leave(sub, d)
 	}

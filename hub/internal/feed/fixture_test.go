@@ -32,18 +32,19 @@ type fixture struct {
 
 func start(t *testing.T) *fixture {
 	t.Helper()
-	return startWith(t, 0)
+	return startWith(t, feed.Config{})
 }
 
-// startWith starts Feeds that hold so many bytes.
-func startWith(t *testing.T, maxBytes int64) *fixture {
+// startWith starts Feeds that are configured, and note whom they wake.
+func startWith(t *testing.T, cfg feed.Config) *fixture {
 	t.Helper()
 	f := &fixture{woken: map[feed.Subscriber]int{}}
-	f.Feeds = feed.New(feed.Config{MaxBytes: maxBytes, Wake: func(sub feed.Subscriber) {
+	cfg.Wake = func(sub feed.Subscriber) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.woken[sub]++
-	}})
+	}
+	f.Feeds = feed.New(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- f.Run(ctx) }()

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -40,9 +41,10 @@ func about(why *store.Error, op string, key policy.Key) *store.Error {
 }
 
 // publish keeps the result and wakes the subscribers when it is news to them.
-func (d *feed) publish(got result) {
+func (d *feed) publish(ctx context.Context, got result) {
+	change := d.changeTo(ctx, got)
 	for _, sub := range d.keep(got) {
-		d.owner.wake(sub)
+		d.owner.tell(sub, change)
 	}
 }
 

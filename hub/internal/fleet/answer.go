@@ -7,6 +7,9 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // ID names a Render inside one cluster.
@@ -38,6 +41,17 @@ type Answer struct {
 	Content *Content
 	// Refusal is why there is no content; nil otherwise.
 	Refusal *Refusal
+	// Cause is what the answer goes back to. It is not told to the cluster.
+	Cause Cause
+}
+
+// Cause is what an answer goes back to, for metrics and traces.
+type Cause struct {
+	// Changed is when the hub learned of the version of the document that the answer
+	// is about; zero when the answer has another cause.
+	Changed time.Time
+	// Span that made the answer; not valid when it is not traced.
+	Span trace.SpanContext
 }
 
 // Content is a rendered document. It is shared between clusters and never changed.

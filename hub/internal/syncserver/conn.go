@@ -44,15 +44,17 @@ type conn struct {
 	// none is.
 	sendingSince atomic.Int64
 
-	inventory inventory
-	keys      *rate.Limiter
+	inventory  inventory
+	deliveries deliveries
+	keys       *rate.Limiter
 }
 
 func newConn(s *Server, stream fleetv1.SyncService_SessionServer, cluster string) *conn {
 	return &conn{
 		server: s, stream: stream, cluster: cluster,
 		frames: make(chan *fleetv1.SessionRequest), over: make(chan error, 2), drains: make(chan *fleetv1.Drain, 1),
-		inventory: inventory{max: s.cfg.MaxRenders}, keys: rate.NewLimiter(rate.Every(keysInterval), keysBurst),
+		inventory: inventory{max: s.cfg.MaxRenders}, deliveries: deliveries{max: s.cfg.MaxRenders},
+		keys: rate.NewLimiter(rate.Every(keysInterval), keysBurst),
 	}
 }
 
@@ -97,6 +99,7 @@ func (c *conn) hello(ctx context.Context) (*fleetv1.Hello, error) {
 // run is the handler's loop: it returns nil when the spoke closed the stream.
 func (c *conn) run(ctx context.Context) error {
 	go c.sendAll(ctx)
+	defer c.deliveries.lose()
 
 	heartbeat := c.server.cfg.Heartbeat
 	watchdog := time.NewTicker(heartbeat)
@@ -202,7 +205,7 @@ func (c *conn) takeAnswers(ctx context.Context, answers chan<- *fleetv1.SessionR
 			return // the session is over; the handler sees it
 		}
 		select {
-		case answers <- answerFrame(frame):
+		case answers <- c.deliveries.begin(ctx, c.cluster, frame):
 		case <-ctx.Done():
 			return
 		}

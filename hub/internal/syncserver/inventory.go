@@ -73,9 +73,7 @@ func (c *conn) take(ctx context.Context, frame *fleetv1.SessionRequest) error {
 	case *fleetv1.SessionRequest_Remove:
 		return c.takeRemove(f.Remove)
 	case *fleetv1.SessionRequest_Result:
-		if !c.session.Ack(resultOf(f.Result)) {
-			c.server.ignored.Add(1)
-		}
+		c.takeResult(f.Result)
 	case *fleetv1.SessionRequest_Heartbeat:
 	default:
 		c.server.ignored.Add(1)

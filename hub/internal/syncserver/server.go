@@ -1,6 +1,7 @@
 package syncserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -75,6 +76,8 @@ type Config struct {
 	Hub string
 	// Audit takes the end of every stream; nil for none.
 	Audit *audit.Log
+	// Observer of deliveries; nil for none.
+	Observer Observer
 
 	Heartbeat  time.Duration
 	MaxAge     time.Duration
@@ -92,7 +95,8 @@ type Server struct {
 	drainOnce   sync.Once
 	drainWindow time.Duration
 
-	ignored atomic.Int64
+	ignored      atomic.Int64
+	certificates certificates
 }
 
 var _ fleetv1.SyncServiceServer = (*Server)(nil)
@@ -108,6 +112,7 @@ func New(cfg Config) *Server {
 	if cfg.MaxRenders == 0 {
 		cfg.MaxRenders = DefaultMaxRenders
 	}
+	cfg.Observer = cmp.Or[Observer](cfg.Observer, unobserved{})
 	return &Server{cfg: cfg, admission: newAdmission(), draining: make(chan struct{})}
 }
 
@@ -167,6 +172,7 @@ func (s *Server) serve(ctx context.Context, stream fleetv1.SyncService_SessionSe
 		return err
 	}
 	c.notAfter = s.notAfter(id)
+	defer s.certificates.hold(id.Cluster, id.NotAfter)()
 	return c.run(ctx)
 }
 

@@ -87,6 +87,7 @@ func New(mgr ctrl.Manager, staleAfter time.Duration, agent *corev1.ObjectReferen
 // SetupWithManager registers the controller; upstream is told from then on.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, upstream Upstream) error {
 	r.upstream = upstream
+	states.from(ctx, r.cache)
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -19,6 +21,7 @@ func (r *Reconciler) Current(c *fleetv1.Current) {
 
 // Refuse takes the news that there is no content for a Render.
 func (r *Reconciler) Refuse(f *fleetv1.Refusal) {
+	countFailure(cmp.Or(f.GetCauseReason(), f.GetReadyReason()))
 	r.receive(&answer{ref: f.GetRef(), generation: f.GetGeneration(), refusal: f})
 }
 

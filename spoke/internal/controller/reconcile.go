@@ -78,7 +78,7 @@ func (r *Reconciler) deliver(ctx context.Context, render *v1alpha1.DynamicConfig
 	if target := r.cachedTarget(ctx, render); known.isFight(w) {
 		return r.unwritten(ctx, a, apply.Fight(render, target))
 	}
-	result, err := r.applier.Apply(ctx, apply.Desired{
+	result, err := r.apply(ctx, a, apply.Desired{
 		Render: render, ContentID: w.contentID, Data: a.deliver.GetData(),
 	})
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Reconciler) unwritten(ctx context.Context, a *answer, err error) *verdi
 	}
 	reason := apply.ReasonOf(err)
 	applyTotal.WithLabelValues(reason).Inc()
-	ctrl.LoggerFrom(ctx).Info("Target not written", "reason", reason, "cause", err.Error())
+	ctrl.LoggerFrom(ctx).V(1).Info("Target not written", "reason", reason, "cause", err.Error())
 	a.result(code, reason, err.Error())
 	return unapplied(a, err)
 }

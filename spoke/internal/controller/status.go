@@ -65,6 +65,7 @@ func (r *Reconciler) reportOnce(ctx context.Context, render *v1alpha1.DynamicCon
 	}
 	known.reported = changed.ResourceVersion
 	r.announce(changed, ready, v)
+	logState(ctx, ready, v)
 	return nil
 }
 

@@ -24,6 +24,7 @@ type Store struct {
 	nonce     uint64
 	results   []*fleetv1.DeliveryResult
 	delivered int
+	trace     string // of deliveries
 }
 
 // Serve makes a Store that answers the sessions of a hub until the test ends.
@@ -65,6 +66,13 @@ func (s *Store) Set(key string, keysAndValues ...string) {
 	s.documents[key] = data
 	delete(s.refusals, key)
 	s.answerAll(key)
+}
+
+// Trace makes deliveries parts of a span, in its W3C form.
+func (s *Store) Trace(traceparent string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trace = traceparent
 }
 
 // Refuse refuses a key.
@@ -178,7 +186,7 @@ func (s *Store) answer(spec *fleetv1.RenderSpec) {
 	s.delivered++
 	s.session.Send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Deliver{Deliver: &fleetv1.Deliver{
 		Nonce: s.nonce, Ref: spec.GetRef(), Generation: spec.GetGeneration(), ContentId: id, Data: data,
-		HandledSync: spec.GetSyncRequestedAt(),
+		HandledSync: spec.GetSyncRequestedAt(), Traceparent: s.trace,
 	}}})
 }
 

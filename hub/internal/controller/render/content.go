@@ -7,6 +7,7 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/internal/tracing"
 	"dynamic-config.rs/fleet/render"
 )
 
@@ -36,10 +37,10 @@ func (r result) Size() int {
 }
 
 // render renders the document, once per version and form for the whole fleet.
-func (r *Reconciler) render(_ context.Context, j *job) error {
+func (r *Reconciler) render(ctx context.Context, j *job) error {
 	spec := j.render.Spec
 	f := form{format: spec.Format, section: spec.Section, shape: spec.Target.EffectiveShape(), file: spec.Target.File}
-	made, ok := j.document.Memo(f, func() any { return r.renderForm(j.document, string(j.key), f) }).(result)
+	made, ok := j.document.Memo(f, func() any { return r.renderForm(ctx, j.document, string(j.key), f) }).(result)
 	if !ok {
 		return errors.New("memo of a document holds something else than a result")
 	}
@@ -47,7 +48,9 @@ func (r *Reconciler) render(_ context.Context, j *job) error {
 	return made.err
 }
 
-func (r *Reconciler) renderForm(d *feed.Document, key string, f form) result {
+func (r *Reconciler) renderForm(ctx context.Context, d *feed.Document, key string, f form) result {
+	_, span := tracing.Start(ctx, tracing.RenderForm, tracing.About{})
+	defer span.End()
 	format := f.format
 	if format == "" {
 		format = d.Format

@@ -20,6 +20,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/policy"
 	"dynamic-config.rs/fleet/hub/internal/store"
+	"dynamic-config.rs/fleet/internal/tracing"
 )
 
 // Clusters are the spokes' mirrors.
@@ -33,6 +34,7 @@ type Feeds interface {
 	Subscribe(sub feed.Subscriber, src feed.Source, key policy.Key, interval time.Duration) feed.Snapshot
 	Release(sub feed.Subscriber)
 	Refresh(sub feed.Subscriber, request string) feed.Snapshot
+	TakeChange(sub feed.Subscriber) feed.Change
 }
 
 // Outbox takes the answers.
@@ -57,6 +59,7 @@ type Reconciler struct {
 // job is one Render on its way through the steps.
 type job struct {
 	sub      feed.Subscriber
+	change   feed.Change // that it was woken for; zero for another cause
 	render   *v1alpha1.DynamicConfigRender
 	key      policy.Key
 	class    *classes.Class
@@ -76,6 +79,9 @@ var errWait = errors.New("waiting for the document")
 // Reconcile answers one Render.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
 	j := &job{sub: feed.Subscriber{Cluster: req.ClusterName.String(), Namespace: req.Namespace, Name: req.Name}}
+	j.change = r.Feeds.TakeChange(j.sub)
+	ctx, span := tracing.Start(tracing.Below(ctx, j.change.Span), tracing.Reconcile, tracing.About{Cluster: j.sub.Cluster, Namespace: j.sub.Namespace, Name: j.sub.Name})
+	defer span.End()
 	wanted, err := r.lookUp(ctx, j, req)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -132,6 +138,7 @@ func (r *Reconciler) conclude(ctx context.Context, j *job, err error) error {
 	answer := fleet.Answer{
 		UID: string(j.render.UID), Generation: j.render.Generation,
 		Content: j.content,
+		Cause:   fleet.Cause{Changed: j.change.At},
 	}
 	if !j.owesSync {
 		answer.HandledSync = syncRequest(j.render)
@@ -150,6 +157,9 @@ func (r *Reconciler) conclude(ctx context.Context, j *job, err error) error {
 		return err
 	}
 	r.record(ctx, j, no)
+	_, span := tracing.Start(ctx, tracing.Deliver, tracing.About{})
+	defer tracing.End(span, no.reason())
+	answer.Cause.Span = span.SpanContext()
 	r.Outbox.Deliver(j.sub.Cluster, fleet.ID{Namespace: j.sub.Namespace, Name: j.sub.Name}, answer)
 	return nil
 }
@@ -201,6 +211,8 @@ func (r *Reconciler) allow(ctx context.Context, j *job) error {
 		Cluster: j.sub.Cluster, ClusterLabels: spoke.Labels, Namespace: j.sub.Namespace,
 		Accepted: spoke.Spec.Accepted, Suspended: spoke.Spec.Suspend,
 	}
+	_, span := tracing.Start(ctx, tracing.Evaluate, tracing.About{Class: j.class.Ref.String(), Key: string(j.key)})
+	defer span.End()
 	if no := policy.Evaluate(who, j.class.Policy, policy.Request{Key: j.key}); no != nil {
 		return notAllowed(no)
 	}

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -30,6 +31,14 @@ const (
 )
 
 func (r *refusal) Error() string { return r.ReadyReason + ": " + r.Message }
+
+// reason is the finest one; empty for no refusal.
+func (r *refusal) reason() string {
+	if r == nil {
+		return ""
+	}
+	return cmp.Or(r.CauseReason, r.ReadyReason)
+}
 
 func keyInvalid(err error) error {
 	return &refusal{leaves: true, rule: ruleKey, Refusal: fleet.Refusal{

@@ -1109,7 +1109,10 @@ type Deliver struct {
 	// Data keys and values of the ConfigMap or Secret.
 	Data map[string][]byte `protobuf:"bytes,6,rep,name=data,proto3" json:"data,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Echo of the handled RenderSpec.sync_requested_at.
-	HandledSync   string `protobuf:"bytes,7,opt,name=handled_sync,json=handledSync,proto3" json:"handled_sync,omitempty"`
+	HandledSync string `protobuf:"bytes,7,opt,name=handled_sync,json=handledSync,proto3" json:"handled_sync,omitempty"`
+	// The span of this delivery, as in the W3C trace context; empty when it is not
+	// traced. An agent that knows the field goes on with the trace.
+	Traceparent   string `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1189,6 +1192,13 @@ func (x *Deliver) GetData() map[string][]byte {
 func (x *Deliver) GetHandledSync() string {
 	if x != nil {
 		return x.HandledSync
+	}
+	return ""
+}
+
+func (x *Deliver) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
 	}
 	return ""
 }
@@ -1624,7 +1634,7 @@ const file_dynamicconfig_fleet_v1_sync_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\x0e2\".dynamicconfig.fleet.v1.TargetKindR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x123\n" +
 	"\x05shape\x18\x03 \x01(\x0e2\x1d.dynamicconfig.fleet.v1.ShapeR\x05shape\x12\x12\n" +
-	"\x04file\x18\x04 \x01(\tR\x04file\"\xd5\x02\n" +
+	"\x04file\x18\x04 \x01(\tR\x04file\"\xf7\x02\n" +
 	"\aDeliver\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\x04R\x05nonce\x123\n" +
 	"\x03ref\x18\x02 \x01(\v2!.dynamicconfig.fleet.v1.RenderRefR\x03ref\x12\x1e\n" +
@@ -1635,7 +1645,8 @@ const file_dynamicconfig_fleet_v1_sync_proto_rawDesc = "" +
 	"content_id\x18\x04 \x01(\fR\tcontentId\x12%\n" +
 	"\x0esource_version\x18\x05 \x01(\tR\rsourceVersion\x12=\n" +
 	"\x04data\x18\x06 \x03(\v2).dynamicconfig.fleet.v1.Deliver.DataEntryR\x04data\x12!\n" +
-	"\fhandled_sync\x18\a \x01(\tR\vhandledSync\x1a7\n" +
+	"\fhandled_sync\x18\a \x01(\tR\vhandledSync\x12 \n" +
+	"\vtraceparent\x18\b \x01(\tR\vtraceparent\x1a7\n" +
 	"\tDataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xc7\x01\n" +
