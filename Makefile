@@ -40,9 +40,9 @@ help: ## Show this list
 
 .PHONY: tools
 tools: ## Build the tools that the targets here use, ahead of their first use
-	@for tool in buf controller-gen golangci-lint; do \
+	@for tool in buf controller-gen golangci-lint helm helm-docs; do \
 		echo "tools: $$tool"; begin=$$SECONDS; \
-		$(TOOL) $$tool --version >/dev/null; \
+		$(TOOL) -n $$tool >/dev/null; \
 		echo "tools: $$tool is ready after $$((SECONDS - begin)) s"; \
 	done
 
@@ -57,7 +57,7 @@ clean: ## Remove what was built in this folder; the caches of tools and servers 
 ##@ Development
 
 .PHONY: generate
-generate: generate-api generate-proto ## Generate code and manifests
+generate: generate-api generate-proto generate-kustomize ## Generate code and manifests
 
 .PHONY: generate-api
 generate-api: ## Generate deep copies and CustomResourceDefinitions from api/
@@ -67,6 +67,15 @@ generate-api: ## Generate deep copies and CustomResourceDefinitions from api/
 .PHONY: generate-proto
 generate-proto: ## Generate Go code from proto/
 	$(BUF) generate
+
+.PHONY: generate-kustomize
+generate-kustomize: ## Render deploy/kustomize from the charts, and document their values
+	tools/kustomize.sh
+	$(TOOL) helm-docs --chart-search-root=deploy/charts --template-files=./README.md.gotmpl --sort-values-order=file --log-level=error
+
+.PHONY: generate-charts
+generate-charts: ## Keep what the charts render, for the review of a change
+	go test ./deploy/charts -run RenderWhatIsKept -update
 
 .PHONY: fmt
 fmt: ## Format Go and protobuf files
@@ -127,7 +136,7 @@ verify-modules: ## Check that go.mod and go.sum hold what is needed and no more
 	cd tools && go mod tidy -diff
 
 # By content and not by git, so that it holds in a tree with uncommitted work too.
-GENERATED = find api deploy/crds proto -type f | LC_ALL=C sort | xargs sha256sum
+GENERATED = find api deploy/crds deploy/kustomize deploy/charts proto -type f | LC_ALL=C sort | xargs sha256sum
 
 .PHONY: verify-generate
 verify-generate: ## Check that generating again changes, adds and removes no file

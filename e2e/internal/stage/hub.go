@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,24 +52,28 @@ func (h *Hub) Start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		h.Address, h.health = loopback+ports[0], "http://"+loopback+ports[1]+"/readyz"
+		h.Address, h.health = loopback+ports[0], loopback+ports[1]
 		h.MetricsURL = "http://" + loopback + ports[2] + "/metrics"
 	}
 	kubeconfig, err := h.ServiceAccountKubeconfig(ctx, Namespace, hubAccount)
 	if err != nil {
 		return err
 	}
-	host := func(url string) string { return url[len("http://") : len(url)-len(filepath.Base(url))-1] }
+	metrics := strings.TrimSuffix(strings.TrimPrefix(h.MetricsURL, "http://"), "/metrics")
 	h.program, err = testenv.StartProgram(ctx, h.Dir, "hub", h.binary, append([]string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=hub-0",
 		"--listen-address=" + h.Address, "--server-names=127.0.0.1",
-		"--metrics-bind-address=" + host(h.MetricsURL), "--health-probe-bind-address=" + host(h.health),
+		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + h.health,
 		"--log-level=debug",
 	}, h.args...)...)
 	if err != nil {
 		return err
 	}
-	return h.program.WaitReady(ctx, probe(h.health))
+	// What a kubelet asks: ready, then alive.
+	if err := h.program.WaitReady(ctx, probe("http://"+h.health+"/readyz")); err != nil {
+		return err
+	}
+	return probe("http://" + h.health + "/healthz")(ctx)
 }
 
 // Kill ends the hub process as kill -9 does.
