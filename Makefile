@@ -23,6 +23,10 @@ DATE    := $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 STAMP   := dynamic-config.rs/fleet/internal/version
 LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Commit=$(COMMIT) -X $(STAMP).Date=$(DATE)
 
+# What images are called, and what they are for.
+IMAGE_PREFIX  ?= dynamic-config.rs/fleet
+ARCHITECTURES ?= amd64 arm64
+
 # Two packages at a time: each may run several API servers.
 TEST_PACKAGES ?= ./...
 TEST_FLAGS    ?= -race -shuffle=on -p 2 -timeout 30m
@@ -95,6 +99,20 @@ lint-fix: ## Run the linters and correct what they can
 build: ## Build the binaries into bin/
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
+.PHONY: binaries
+binaries: ## Build static Linux binaries into out/linux-<architecture>/
+	@for arch in $(ARCHITECTURES); do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o out/linux-$$arch/ ./cmd/...; \
+	done
+
+.PHONY: images
+images: binaries ## Build the images into out/images, as OCI layouts and archives, without an engine
+	@for command in hub spoke; do \
+		go run -C tools/release ./image -name $(IMAGE_PREFIX)/$$command:$(VERSION) -command $$command \
+			-binaries ../../out -out ../../out/images -version $(VERSION) -commit $(COMMIT) -date $(DATE) \
+			-architectures "$(ARCHITECTURES)"; \
+	done
+
 .PHONY: demo
 demo: build ## Run hub and spokes on real API servers and show them at work
 	@$(MAKE) testbin TESTBIN="etcd kubernetes"
@@ -105,6 +123,7 @@ demo: build ## Run hub and spokes on real API servers and show them at work
 .PHONY: test
 test: testbin build ## Run every test, on real servers, with the race detector
 	go test $(TEST_FLAGS) $(TEST_PACKAGES)
+	go test -C tools/release ./...
 
 .PHONY: cover
 cover: testbin build ## Run every test and show the coverage of each function
@@ -134,6 +153,7 @@ verify: tools verify-modules verify-generate verify-proto verify-lint ## Check t
 verify-modules: ## Check that go.mod and go.sum hold what is needed and no more
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
+	cd tools/release && go mod tidy -diff
 
 # By content and not by git, so that it holds in a tree with uncommitted work too.
 GENERATED = find api deploy/crds deploy/kustomize deploy/charts proto -type f | LC_ALL=C sort | xargs sha256sum

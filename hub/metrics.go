@@ -6,6 +6,7 @@ import (
 
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/internal/version"
 )
 
 // registerMetrics exposes what a hub holds. Their names are API.
@@ -17,6 +18,7 @@ func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) error
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value)
 	}
 	for _, c := range []prometheus.Collector{
+		version.Metric("hub"),
 		gauge("dynamicconfig_hub_sessions", "Spokes that hold a session with this replica.",
 			func() float64 { return float64(len(clusters.Clusters())) }),
 		counter("dynamicconfig_hub_frames_ignored_total", "Frames of spokes that this replica does not know or could not use.",
