@@ -41,10 +41,15 @@ type Hub struct {
 	binary  string
 	health  string
 	program *testenv.Program
+	// deployed takes the place of the process where somebody else runs it.
+	deployed Deployed
 }
 
 // Start starts the hub process and waits until it is ready.
 func (h *Hub) Start(ctx context.Context) error {
+	if h.deployed != nil {
+		return h.deployed.Start(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if h.Address == "" {
@@ -60,13 +65,16 @@ func (h *Hub) Start(ctx context.Context) error {
 		return err
 	}
 	metrics := strings.TrimSuffix(strings.TrimPrefix(h.MetricsURL, "http://"), "/metrics")
-	h.program, err = testenv.StartProgram(ctx, h.Dir, "hub", h.binary, append([]string{
+	args, err := knownTo(ctx, h.binary, append([]string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=hub-0",
 		"--listen-address=" + h.Address, "--server-names=127.0.0.1",
 		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + h.health,
 		"--log-level=debug",
-	}, h.args...)...)
+	}, h.args...))
 	if err != nil {
+		return err
+	}
+	if h.program, err = testenv.StartProgram(ctx, h.Dir, "hub", h.binary, args...); err != nil {
 		return err
 	}
 	// What a kubelet asks: ready, then alive.
@@ -78,16 +86,29 @@ func (h *Hub) Start(ctx context.Context) error {
 
 // Kill ends the hub process as kill -9 does.
 func (h *Hub) Kill() {
+	if h.deployed != nil {
+		h.deployed.Kill()
+	}
 	if h.program != nil {
 		h.program.Kill()
 	}
 }
 
 // Terminate asks the hub process to end, as a kubelet does, and waits for it.
-func (h *Hub) Terminate(ctx context.Context) error { return h.program.Terminate(ctx) }
+func (h *Hub) Terminate(ctx context.Context) error {
+	if h.deployed != nil {
+		return h.deployed.Terminate(ctx)
+	}
+	return h.program.Terminate(ctx)
+}
 
 // Log is everything the hub process wrote.
-func (h *Hub) Log() ([]byte, error) { return h.program.Log() }
+func (h *Hub) Log() ([]byte, error) {
+	if h.deployed != nil {
+		return h.deployed.Log()
+	}
+	return h.program.Log()
+}
 
 // CA is the hub's roots in PEM, as the hub publishes them.
 func (h *Hub) CA(ctx context.Context) (string, error) {

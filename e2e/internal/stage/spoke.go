@@ -18,6 +18,8 @@ type Spoke struct {
 	health        string
 	caFile, token string // what an installer hands to the agent
 	program       *testenv.Program
+	// deployed takes the place of the process where somebody else runs it.
+	deployed Deployed
 }
 
 // Enrol registers the cluster on the hub and keeps what its agent needs: the hub's
@@ -41,6 +43,9 @@ func (s *Spoke) Enrol(ctx context.Context) error {
 // Start starts the agent process and waits until it is ready, which does not mean
 // that it is connected.
 func (s *Spoke) Start(ctx context.Context) error {
+	if s.deployed != nil {
+		return s.deployed.Start(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	ports, err := testenv.FreePorts(ctx, 2)
@@ -52,13 +57,16 @@ func (s *Spoke) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.program, err = testenv.StartProgram(ctx, s.Dir, "spoke", s.binary, append([]string{
+	args, err := knownTo(ctx, s.binary, append([]string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--cluster=" + s.Name,
 		"--hub-address=" + s.hub.Address, "--hub-ca-file=" + s.caFile, "--join-token-file=" + s.token,
 		"--health-probe-bind-address=" + loopback + ports[0], "--metrics-bind-address=" + loopback + ports[1],
 		"--log-level=debug",
-	}, s.args...)...)
+	}, s.args...))
 	if err != nil {
+		return err
+	}
+	if s.program, err = testenv.StartProgram(ctx, s.Dir, "spoke", s.binary, args...); err != nil {
 		return err
 	}
 	return s.program.WaitReady(ctx, probe(s.health))
@@ -66,10 +74,18 @@ func (s *Spoke) Start(ctx context.Context) error {
 
 // Kill ends the agent process as kill -9 does.
 func (s *Spoke) Kill() {
+	if s.deployed != nil {
+		s.deployed.Kill()
+	}
 	if s.program != nil {
 		s.program.Kill()
 	}
 }
 
 // Log is everything the agent process wrote.
-func (s *Spoke) Log() ([]byte, error) { return s.program.Log() }
+func (s *Spoke) Log() ([]byte, error) {
+	if s.deployed != nil {
+		return s.deployed.Log()
+	}
+	return s.program.Log()
+}

@@ -1,0 +1,45 @@
+package stage
+
+import (
+	"context"
+
+	"dynamic-config.rs/fleet/internal/testenv"
+)
+
+// Deployed is a hub or an agent that somebody else runs, as pods say. What a Hub and
+// a Spoke do with a process of their own, they ask of it.
+type Deployed interface {
+	// Start makes it run, when it does not, and waits until it is ready.
+	Start(ctx context.Context) error
+	// Kill ends it as kill -9 does.
+	Kill()
+	// Terminate asks it to end, and waits.
+	Terminate(ctx context.Context) error
+	// Log is what it wrote since it started.
+	Log() ([]byte, error)
+	// Disk copies what its cluster keeps on disk to a folder.
+	Disk(ctx context.Context) (string, error)
+}
+
+// NewDeployedHub is the hub at an address, which runs already.
+func NewDeployedHub(cluster *testenv.Cluster, address string, deployed Deployed) *Hub {
+	return &Hub{Cluster: cluster, Address: address, deployed: deployed}
+}
+
+// NewDeployedSpoke is the agent of a cluster of a name, which has joined already.
+func NewDeployedSpoke(cluster *testenv.Cluster, name string, hub *Hub, deployed Deployed) *Spoke {
+	return &Spoke{Cluster: cluster, Name: name, hub: hub, deployed: deployed}
+}
+
+// Disk is a folder with everything that the hub's cluster keeps on disk.
+func (h *Hub) Disk(ctx context.Context) (string, error) { return disk(ctx, h.Cluster, h.deployed) }
+
+// Disk is a folder with everything that the spoke's cluster keeps on disk.
+func (s *Spoke) Disk(ctx context.Context) (string, error) { return disk(ctx, s.Cluster, s.deployed) }
+
+func disk(ctx context.Context, c *testenv.Cluster, deployed Deployed) (string, error) {
+	if deployed != nil {
+		return deployed.Disk(ctx)
+	}
+	return c.Dir, nil
+}
