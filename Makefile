@@ -131,6 +131,15 @@ cover: testbin build ## Run every test and show the coverage of each function
 	go test $(TEST_FLAGS) -coverpkg=./... -coverprofile=out/cover.out $(TEST_PACKAGES)
 	go tool cover -func=out/cover.out
 
+.PHONY: e2e-kind
+e2e-kind: ## Play every story on kind clusters; builds engine, node and images. KEEP=1 leaves them up
+	@$(MAKE) images ARCHITECTURES=$$(go env GOARCH) IMAGE_PREFIX=dynamic-config.e2e VERSION=e2e
+	@$(MAKE) testbin TESTBIN="consul vault"
+	tools/kind/images.sh
+	@# What the run compiles is fetched here: it has no network there.
+	$(TOOL) -n helm >/dev/null && go vet -tags kind ./e2e/...
+	KEEP=$(KEEP) tools/kind/run.sh go test -tags kind -count=1 -v -timeout 90m ./e2e/kind
+
 .PHONY: bench
 bench: ## Run every benchmark, one package at a time
 	go test -run '^$$' -bench . -benchmem -p 1 -timeout 30m $(TEST_PACKAGES)

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -34,7 +35,7 @@ func countRequests(t *testing.T) *counter {
 	}
 	proxy := httputil.NewSingleHostReverseProxy(upstream)
 	c := &counter{reads: map[string]int{}, waits: map[string]int{}}
-	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		key := strings.TrimPrefix(r.URL.Path, "/v1/kv/")
 		if index := r.URL.Query().Get("index"); index == "" || index == "0" {
@@ -45,11 +46,26 @@ func countRequests(t *testing.T) *counter {
 		c.mu.Unlock()
 		proxy.ServeHTTP(w, r)
 	}))
+	listen(t, c.Server)
 	t.Cleanup(func() {
 		c.CloseClientConnections() // blocking queries are under way
 		c.Close()
 	})
 	return c
+}
+
+// listen starts a server where the hub reaches it.
+func listen(t *testing.T, server *httptest.Server) {
+	t.Helper()
+	if fleet.ListenHost != "" {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(fleet.ListenHost, "0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Listener.Close()
+		server.Listener = listener
+	}
+	server.Start()
 }
 
 func (c *counter) of(key string) (reads, waits int) {

@@ -60,6 +60,12 @@ func StartConsul(ctx context.Context, options ConsulOptions) (*ConsulServer, err
 	return s, nil
 }
 
+// ConnectConsul is a server with ACLs that somebody else runs, by its address and
+// its management token. It cannot be paused or stopped.
+func ConnectConsul(addr, token string) *ConsulServer {
+	return &ConsulServer{Addr: addr, Token: token}
+}
+
 // aclConfig turns ACLs on with a first token.
 const aclConfig = `acl {
   enabled        = true
