@@ -113,6 +113,10 @@ images: binaries ## Build the images into out/images, as OCI layouts and archive
 			-architectures "$(ARCHITECTURES)"; \
 	done
 
+.PHONY: release-dry
+release-dry: binaries images ## Make what a release holds in out/release, and publish nothing
+	tools/release.sh $(VERSION) $(COMMIT) $(DATE)
+
 .PHONY: demo
 demo: build ## Run hub and spokes on real API servers and show them at work
 	@$(MAKE) testbin TESTBIN="etcd kubernetes"

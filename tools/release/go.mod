@@ -3,6 +3,7 @@ module dynamic-config.rs/fleet/tools/release
 go 1.26.7
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.9.3
 	github.com/google/go-containerregistry v0.22.1
 	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
 )
