@@ -31,6 +31,9 @@ ARCHITECTURES ?= amd64 arm64
 TEST_PACKAGES ?= ./...
 TEST_FLAGS    ?= -race -shuffle=on -p 2 -timeout 30m
 FUZZTIME      ?= 30s
+MINUTES       ?= 30
+SEED          ?=
+BENCH         ?=
 # KEEP=1 leaves the demo running until it is interrupted.
 KEEP          ?=
 
@@ -145,8 +148,16 @@ e2e-kind: ## Play every story on kind clusters; builds engine, node and images. 
 	KEEP=$(KEEP) tools/kind/run.sh go test -tags kind -count=1 -v -timeout 90m ./e2e/kind
 
 .PHONY: bench
-bench: ## Run every benchmark, one package at a time
+bench: testbin build ## Load a real hub with BENCH="-spokes 1000 -renders 100"; the table goes to out/bench.json too
+	go run ./e2e/bench $(BENCH)
+
+.PHONY: bench-go
+bench-go: testbin ## Run every Go benchmark, one package at a time
 	go test -run '^$$' -bench . -benchmem -p 1 -timeout 30m $(TEST_PACKAGES)
+
+.PHONY: soak
+soak: testbin build ## Change a fleet at random for MINUTES, from SEED on, and compare it with the truth
+	go run ./e2e/soak -for $(MINUTES)m $(if $(SEED),-seed $(SEED))
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME

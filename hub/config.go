@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"dynamic-config.rs/fleet/hub/internal/authority"
+	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/syncserver"
 	"dynamic-config.rs/fleet/internal/identity"
 )
@@ -47,6 +48,9 @@ type Config struct {
 	// ReleaseAfter is how long the documents of a cluster without a session are
 	// still followed; 30 s when 0.
 	ReleaseAfter time.Duration
+	// MaxDocumentBytes of documents that this replica holds, with what it rendered of
+	// them; feed.DefaultMaxBytes when 0. What is beyond is fetched again when needed.
+	MaxDocumentBytes int64
 }
 
 // Validate refuses a Config that cannot run and sets the defaults.
@@ -62,6 +66,10 @@ func (c *Config) Validate() error {
 	setDefault(&c.SessionAge, syncserver.DefaultMaxAge)
 	setDefault(&c.DrainWindow, 5*time.Second)
 	setDefault(&c.ReleaseAfter, 30*time.Second)
+	setDefault(&c.MaxDocumentBytes, feed.DefaultMaxBytes)
+	if c.MaxDocumentBytes < 0 {
+		return errors.New("the bytes of documents that a hub holds are more than none")
+	}
 	return nil
 }
 

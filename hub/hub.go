@@ -48,7 +48,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 
 	wakes := &render.Wakes{}
-	feeds := feed.New(feed.Config{Wake: wakes.Wake})
+	feeds := feed.New(feed.Config{Wake: wakes.Wake, MaxBytes: cfg.MaxDocumentBytes})
 	clusters := newFleet(cfg, feeds)
 	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
 	if err := setUpControllers(ctx, cfg, mgr, parts{mirrors, feeds, clusters, wakes, spokes, secrets}); err != nil {

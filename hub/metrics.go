@@ -27,12 +27,16 @@ func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) error
 			func() float64 { return float64(feeds.Stats().Feeds) }),
 		gauge("dynamicconfig_hub_feed_subscribers", "Renders that wait for those documents.",
 			func() float64 { return float64(feeds.Stats().Subscribers) }),
+		gauge("dynamicconfig_hub_document_bytes", "Bytes of documents, and of what was rendered of them, that this replica holds.",
+			func() float64 { return float64(feeds.Stats().Bytes) }),
 		counter("dynamicconfig_hub_store_fetches_total", "Fetches of a document from a store.",
 			func() float64 { return float64(feeds.Stats().Fetches) }),
 		counter("dynamicconfig_hub_store_watches_total", "Waits for a document's next version that were begun at a store.",
 			func() float64 { return float64(feeds.Stats().Watches) }),
 		counter("dynamicconfig_hub_store_failures_total", "Fetches and watches that failed.",
 			func() float64 { return float64(feeds.Stats().Failures) }),
+		gauge("dynamicconfig_hub_stores_down", "Classes whose store does not answer this replica and is only probed.",
+			func() float64 { return float64(feeds.Stats().Down) }),
 	} {
 		if err := metrics.Registry.Register(c); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/store"
 	"dynamic-config.rs/fleet/hub/internal/store/consul"
 	"dynamic-config.rs/fleet/hub/internal/store/kubernetes"
+	"dynamic-config.rs/fleet/hub/internal/store/link"
 	"dynamic-config.rs/fleet/hub/internal/store/vault"
 )
 
@@ -35,8 +36,12 @@ func newOpener(hub *rest.Config) (classes.Opener, error) {
 	}, nil
 }
 
+func tlsOf(c *classes.Class, cred classes.Credential) link.TLS {
+	return link.TLS{CAPEM: cred.CAPEM, CertPEM: cred.CertPEM, KeyPEM: cred.KeyPEM, ServerName: c.ServerName}
+}
+
 func consulConfig(c *classes.Class, cred classes.Credential) consul.Config {
-	cfg := consul.Config{Endpoint: c.Spec.Endpoint, Token: cred.Token, CAPEM: cred.CAPEM, ServerName: c.ServerName}
+	cfg := consul.Config{Endpoint: c.Spec.Endpoint, Token: cred.Token, TLS: tlsOf(c, cred)}
 	if o := c.Spec.Consul; o != nil {
 		cfg.Datacenter, cfg.Namespace, cfg.Partition = o.Datacenter, o.Namespace, o.Partition
 	}
@@ -44,7 +49,7 @@ func consulConfig(c *classes.Class, cred classes.Credential) consul.Config {
 }
 
 func vaultConfig(c *classes.Class, cred classes.Credential) vault.Config {
-	cfg := vault.Config{Endpoint: c.Spec.Endpoint, Credential: cred.Token, CAPEM: cred.CAPEM, ServerName: c.ServerName}
+	cfg := vault.Config{Endpoint: c.Spec.Endpoint, Credential: cred.Token, TLS: tlsOf(c, cred)}
 	if o := c.Spec.Vault; o != nil {
 		cfg.Namespace, cfg.Login = o.Namespace, vaultLogin(o.Auth)
 		if o.KVVersion != nil {

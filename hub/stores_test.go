@@ -8,6 +8,7 @@ import (
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/classes"
+	"dynamic-config.rs/fleet/hub/internal/store/link"
 	"dynamic-config.rs/fleet/hub/internal/store/vault"
 )
 
@@ -50,8 +51,9 @@ func TestVaultConfig(t *testing.T) {
 				Spec:       v1alpha1.ClassCommon{Source: v1alpha1.SourceVault, Endpoint: "https://vault", Vault: tc.options},
 				ServerName: "name",
 			}
-			tc.want.Endpoint, tc.want.ServerName, tc.want.Credential, tc.want.CAPEM = "https://vault", "name", "secret", []byte("ca")
-			got := vaultConfig(class, classes.Credential{Token: "secret", CAPEM: []byte("ca")})
+			tc.want.Endpoint, tc.want.Credential = "https://vault", "secret"
+			tc.want.TLS = link.TLS{CAPEM: []byte("ca"), CertPEM: []byte("cert"), KeyPEM: []byte("key"), ServerName: "name"}
+			got := vaultConfig(class, classes.Credential{Token: "secret", CAPEM: []byte("ca"), CertPEM: []byte("cert"), KeyPEM: []byte("key")})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}

@@ -51,11 +51,12 @@ const (
 	ReasonStoreUnreachable = "StoreUnreachable"
 	// ReasonStoreTimeout: the store answered too slowly. The platform team's.
 	ReasonStoreTimeout = "StoreTimeout"
-	// ReasonStoreTLSFailed: the store's certificate is not accepted, or the CA
-	// of the class cannot be read. The platform team's: spec.tls of the class.
+	// ReasonStoreTLSFailed: the store's certificate is not accepted, or the hub's by
+	// the store, or the CA or client certificate of the class cannot be used. The
+	// platform team's: spec.tls of the class.
 	ReasonStoreTLSFailed = "StoreTLSFailed"
-	// ReasonCredentialNotFound: the class's credential Secret, or its key, does
-	// not exist on the hub. The class owner's: create it.
+	// ReasonCredentialNotFound: the class's credential or client certificate Secret,
+	// or a key in it, does not exist on the hub. The class owner's: create it.
 	ReasonCredentialNotFound = "CredentialNotFound"
 	// ReasonCredentialRejected: the store does not accept the credential. The
 	// class owner's: renew it.

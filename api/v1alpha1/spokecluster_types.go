@@ -57,7 +57,7 @@ const (
 // DefaultSpokeNamespace and DefaultSpokeServiceAccount name the agent's
 // ServiceAccount where a SpokeCluster states none.
 const (
-	DefaultSpokeNamespace      = "dynamic-config"
+	DefaultSpokeNamespace      = "dynamic-config-system"
 	DefaultSpokeServiceAccount = "dynamic-config-spoke"
 )
 
@@ -74,7 +74,8 @@ type SpokeClusterSpec struct {
 	// status count, pinned at the first contact with a join token.
 	// +optional
 	Keys *ClusterKeys `json:"keys,omitempty"`
-	// ServiceAccount of the agent; dynamic-config-spoke in namespace dynamic-config
+	// ServiceAccount of the agent; dynamic-config-spoke in namespace
+	// dynamic-config-system
 	// when absent.
 	// +optional
 	ServiceAccount *ServiceAccountReference `json:"serviceAccount,omitempty"`

@@ -43,6 +43,7 @@ func run() error {
 	flags.DurationVar(&cfg.Heartbeat, "heartbeat", 0, "interval of heartbeats, both ways (default 10s)")
 	flags.DurationVar(&cfg.SessionAge, "session-age", 0, "age at which a session is replaced, give or take a fifth (default 30m)")
 	flags.DurationVar(&cfg.DrainWindow, "drain-window", 0, "time over which spokes leave at a shutdown (default 5s)")
+	flags.Int64Var(&cfg.MaxDocumentBytes, "max-document-bytes", 0, "bytes of documents, and of what is rendered of them, to hold; the others are fetched again when needed (default 512 MiB)")
 	flags.BoolVar(&showVersion, "version", false, "print the version and exit")
 	logs.BindFlags(flags)
 	flag.Parse()

@@ -2,12 +2,15 @@ package testenv
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -16,15 +19,23 @@ import (
 type ConsulOptions struct {
 	// ACL denies everything to a request without a token.
 	ACL bool
+	// TLS serves HTTPS with a certificate of this authority, to clients that show one
+	// of it; plain HTTP when nil.
+	TLS *Authority
+	// Follow makes it a follower of that server, which has no ACLs; alone when nil.
+	Follow *ConsulServer
 }
 
-// ConsulServer is a running Consul server, alone in its datacenter dc1.
+// ConsulServer is a running Consul server in its datacenter dc1.
 type ConsulServer struct {
 	// Addr is its HTTP address, a URL.
 	Addr string
 	// Token may do anything; empty without ACLs.
 	Token string
 
+	serf    string // port of the gossip
+	scheme  string
+	client  *http.Client
 	dir     string
 	process *process
 }
@@ -40,17 +51,8 @@ func StartConsul(ctx context.Context, options ConsulOptions) (*ConsulServer, err
 	if err != nil {
 		return nil, err
 	}
-	s := &ConsulServer{dir: dir}
-	args := []string{
-		"agent", "-dev", "-bind=" + loopback, "-client=" + loopback, "-log-level=warn",
-		"-dns-port=-1", "-grpc-port=-1", "-grpc-tls-port=-1", "-serf-wan-port=-1",
-	}
-	if options.ACL {
-		s.Token = managementToken
-		file := filepath.Join(dir, "acl.hcl")
-		args = append(args, "-config-file="+file)
-		err = os.WriteFile(file, fmt.Appendf(nil, aclConfig, managementToken), 0o600)
-	}
+	s := &ConsulServer{scheme: "http", client: http.DefaultClient, dir: dir}
+	args, err := s.configure(options)
 	if err == nil {
 		_, err = retryPorts(func() (struct{}, error) { return struct{}{}, s.start(ctx, args) })
 	}
@@ -63,7 +65,35 @@ func StartConsul(ctx context.Context, options ConsulOptions) (*ConsulServer, err
 // ConnectConsul is a server with ACLs that somebody else runs, by its address and
 // its management token. It cannot be paused or stopped.
 func ConnectConsul(addr, token string) *ConsulServer {
-	return &ConsulServer{Addr: addr, Token: token}
+	return &ConsulServer{Addr: addr, Token: token, scheme: "http", client: http.DefaultClient}
+}
+
+// configure writes what the options say into files, and answers the arguments that do
+// not change from one try to start to the next.
+func (s *ConsulServer) configure(options ConsulOptions) ([]string, error) {
+	args := []string{
+		"agent", "-bind=" + loopback, "-client=" + loopback, "-log-level=warn",
+		"-dns-port=-1", "-grpc-port=-1", "-grpc-tls-port=-1", "-serf-wan-port=-1",
+	}
+	if leader := options.Follow; leader != nil {
+		args = append(args, "-server", "-node=follower", "-data-dir="+filepath.Join(s.dir, "data"),
+			"-retry-join="+loopback+":"+leader.serf)
+	} else {
+		args = append(args, "-dev", "-node=leader")
+	}
+	if options.ACL {
+		s.Token = managementToken
+		file := filepath.Join(s.dir, "acl.hcl")
+		args = append(args, "-config-file="+file)
+		if err := os.WriteFile(file, fmt.Appendf(nil, aclConfig, managementToken), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	if options.TLS == nil {
+		return args, nil
+	}
+	file, err := s.secure(options.TLS)
+	return append(args, "-http-port=-1", "-config-file="+file), err
 }
 
 // aclConfig turns ACLs on with a first token.
@@ -77,15 +107,58 @@ const aclConfig = `acl {
 }
 `
 
+// secure writes the configuration of HTTPS, and gives the server's own client a
+// certificate.
+func (s *ConsulServer) secure(ca *Authority) (file string, err error) {
+	cert, key, err := ca.Server("consul")
+	if err != nil {
+		return "", err
+	}
+	file = filepath.Join(s.dir, "tls.hcl")
+	for name, text := range map[string][]byte{
+		"ca.crt": ca.PEM, "tls.crt": cert, "tls.key": key, "tls.hcl": fmt.Appendf(nil, tlsConfig, s.dir),
+	} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), text, 0o600); err != nil {
+			return "", err
+		}
+	}
+	cert, key, err = ca.Client("testenv")
+	if err != nil {
+		return "", err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return "", err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.PEM)
+	s.scheme, s.client = "https", &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair},
+	}}}
+	return file, nil
+}
+
+// tlsConfig has HTTPS ask for client certificates.
+const tlsConfig = `tls {
+  https {
+    ca_file         = "%[1]s/ca.crt"
+    cert_file       = "%[1]s/tls.crt"
+    key_file        = "%[1]s/tls.key"
+    verify_incoming = true
+  }
+}
+`
+
 // start starts the process on free ports and waits until it has elected itself.
 func (s *ConsulServer) start(ctx context.Context, args []string) error {
 	ports, err := FreePorts(ctx, 3)
 	if err != nil {
 		return err
 	}
-	s.Addr = "http://" + loopback + ":" + ports[0]
-	s.process, err = startProcess(ctx, s.dir, "consul",
-		append(args, "-http-port="+ports[0], "-serf-lan-port="+ports[1], "-server-port="+ports[2])...)
+	s.serf = ports[1]
+	s.Addr = s.scheme + "://" + loopback + ":" + ports[0]
+	s.process, err = startProcess(ctx, s.dir, "consul", slices.Concat(args,
+		[]string{"-" + s.scheme + "-port=" + ports[0], "-serf-lan-port=" + ports[1], "-server-port=" + ports[2]})...)
 	if err != nil {
 		return err
 	}
@@ -94,7 +167,7 @@ func (s *ConsulServer) start(ctx context.Context, args []string) error {
 
 // ready says whether a leader serves requests and, with ACLs, knows the token.
 func (s *ConsulServer) ready(ctx context.Context) error {
-	leader, err := get(ctx, http.DefaultClient, s.Addr+"/v1/status/leader", nil)
+	leader, err := get(ctx, s.client, s.Addr+"/v1/status/leader", nil)
 	if err != nil {
 		return err
 	}
@@ -105,7 +178,7 @@ func (s *ConsulServer) ready(ctx context.Context) error {
 	if s.Token != "" {
 		path = "/v1/acl/token/self"
 	}
-	_, err = get(ctx, http.DefaultClient, s.Addr+path, s.header())
+	_, err = get(ctx, s.client, s.Addr+path, s.header())
 	if err != nil && s.Token == "" && strings.Contains(err.Error(), "404") {
 		return nil
 	}
@@ -140,7 +213,13 @@ func (s *ConsulServer) ReadToken(ctx context.Context, prefix string) (string, er
 
 // Put writes one key.
 func (s *ConsulServer) Put(ctx context.Context, key, value string) error {
-	_, err := call(ctx, http.DefaultClient, http.MethodPut, s.Addr+"/v1/kv/"+key, s.header(), strings.NewReader(value))
+	_, err := call(ctx, s.client, http.MethodPut, s.Addr+"/v1/kv/"+key, s.header(), strings.NewReader(value))
+	return err
+}
+
+// Delete removes one key.
+func (s *ConsulServer) Delete(ctx context.Context, key string) error {
+	_, err := call(ctx, http.DefaultClient, http.MethodDelete, s.Addr+"/v1/kv/"+key, s.header(), http.NoBody)
 	return err
 }
 
@@ -150,7 +229,7 @@ func (s *ConsulServer) put(ctx context.Context, path string, body, answer any) e
 	if err != nil {
 		return err
 	}
-	said, err := call(ctx, http.DefaultClient, http.MethodPut, s.Addr+path, s.header(), strings.NewReader(string(text)))
+	said, err := call(ctx, s.client, http.MethodPut, s.Addr+path, s.header(), strings.NewReader(string(text)))
 	if err != nil {
 		return err
 	}
@@ -169,5 +248,6 @@ func (s *ConsulServer) PID() int { return s.process.cmd.Process.Pid }
 // Stop kills the server. It may be called twice.
 func (s *ConsulServer) Stop() error {
 	s.process.stop()
+	s.client.CloseIdleConnections()
 	return os.RemoveAll(s.dir)
 }

@@ -1,6 +1,8 @@
 package testenv_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net/http"
 	"strings"
@@ -38,6 +40,25 @@ func TestConsul_AReadTokenReadsItsPrefixOnly(t *testing.T) {
 	g.Expect(status).To(gomega.Equal(http.StatusForbidden))
 	status, _ = ask(t, consul.Addr+"/v1/kv/mine/k?raw", nil)
 	g.Expect(status).To(gomega.Equal(http.StatusForbidden))
+}
+
+func TestConsul_WithTLSTakesNobodyWithoutACertificate(t *testing.T) {
+	g := gomega.NewWithT(t)
+	ca, err := testenv.NewAuthority()
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	consul := testenv.Consul(t, testenv.WithACL, testenv.WithTLS(ca))
+	g.Expect(consul.Put(t.Context(), "a/b", "1")).To(gomega.Succeed(), "its own client has one")
+
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.PEM)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, consul.Addr+"/v1/kv/a/b?raw", nil)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	answer, err := client.Do(request)
+	if err == nil {
+		_ = answer.Body.Close()
+	}
+	g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("remote error: tls")))
 }
 
 func TestVault_IsUnsealedWithBothVersionsOfKV(t *testing.T) {

@@ -48,6 +48,16 @@ func Consul(tb testing.TB, configure ...func(*ConsulOptions)) *ConsulServer {
 // WithACL turns Consul's ACLs on.
 func WithACL(o *ConsulOptions) { o.ACL = true }
 
+// WithTLS has Consul serve HTTPS, and take clients with a certificate of ca alone.
+func WithTLS(ca *Authority) func(*ConsulOptions) {
+	return func(o *ConsulOptions) { o.TLS = ca }
+}
+
+// Following makes Consul a follower of another server.
+func Following(leader *ConsulServer) func(*ConsulOptions) {
+	return func(o *ConsulOptions) { o.Follow = leader }
+}
+
 // Vault starts a Vault server that stops when the test ends.
 func Vault(tb testing.TB) *VaultServer {
 	tb.Helper()

@@ -1,6 +1,11 @@
 package classes
 
 import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/policy"
 )
@@ -40,8 +45,11 @@ type Class struct {
 	// Documents is the namespace that source kubernetes reads in.
 	Documents string
 
-	revision  string // changes with the object and its spec
-	token, ca *secretKey
+	revision string // changes with the object and its spec
+	token    *secretKey
+	ca       *secretKey
+	// cert and key are what the hub shows the store; both nil or neither.
+	cert, key *secretKey
 }
 
 // secretKey is one key of a Secret of the hub cluster.
@@ -49,9 +57,10 @@ type secretKey struct {
 	namespace, name, key string
 }
 
-// UsesSecret says whether the class's credential or CA is in a Secret.
+// UsesSecret says whether the class's credential, CA or client certificate is in a
+// Secret.
 func (c *Class) UsesSecret(namespace, name string) bool {
-	for _, s := range []*secretKey{c.token, c.ca} {
+	for _, s := range []*secretKey{c.token, c.ca, c.cert, c.key} {
 		if s != nil && s.namespace == namespace && s.name == name {
 			return true
 		}
@@ -61,18 +70,9 @@ func (c *Class) UsesSecret(namespace, name string) bool {
 
 // fromCluster reads a ClusterDynamicConfigClass.
 func fromCluster(o *v1alpha1.ClusterDynamicConfigClass) *Class {
-	c := fromCommon(Ref{Kind: v1alpha1.ClassKindCluster, Name: o.Name}, o.Spec.ClassCommon)
-	c.revision = revisionOf(o)
+	ref := Ref{Kind: v1alpha1.ClassKindCluster, Name: o.Name}
+	c := newClass(ref, o, o.Spec.ClassCommon, o.Spec.TokenSecret, o.Spec.TLS)
 	c.Policy.Namespaces = o.Spec.Namespaces
-	if s := o.Spec.TokenSecret; s != nil {
-		c.token = &secretKey{s.Namespace, s.Name, orDefault(s.Key, v1alpha1.DefaultTokenKey)}
-	}
-	if t := o.Spec.TLS; t != nil {
-		c.ServerName = t.ServerName
-		if s := t.CASecret; s != nil {
-			c.ca = &secretKey{s.Namespace, s.Name, orDefault(s.Key, v1alpha1.DefaultCAKey)}
-		}
-	}
 	if k := o.Spec.Kubernetes; k != nil {
 		c.Documents = k.Namespace
 	}
@@ -82,32 +82,54 @@ func fromCluster(o *v1alpha1.ClusterDynamicConfigClass) *Class {
 // fromNamespaced reads a DynamicConfigClass. Everything it refers to is in its own
 // namespace.
 func fromNamespaced(o *v1alpha1.DynamicConfigClass) *Class {
-	c := fromCommon(Ref{Kind: v1alpha1.ClassKindNamespaced, Namespace: o.Namespace, Name: o.Name}, o.Spec.ClassCommon)
-	c.revision = revisionOf(o)
-	c.Policy.Namespace = o.Namespace
-	c.Documents = o.Namespace
-	if s := o.Spec.TokenSecret; s != nil {
-		c.token = &secretKey{o.Namespace, s.Name, orDefault(s.Key, v1alpha1.DefaultTokenKey)}
+	ref := Ref{Kind: v1alpha1.ClassKindNamespaced, Namespace: o.Namespace, Name: o.Name}
+	c := newClass(ref, o, o.Spec.ClassCommon, within(o.Namespace, o.Spec.TokenSecret), tlsWithin(o.Namespace, o.Spec.TLS))
+	c.Policy.Namespace, c.Documents = o.Namespace, o.Namespace
+	return c
+}
+
+// newClass is what both kinds have in common.
+func newClass(
+	ref Ref, o client.Object, spec v1alpha1.ClassCommon, token *v1alpha1.SecretReference, tls *v1alpha1.ClassTLS,
+) *Class {
+	c := &Class{
+		Ref: ref, Spec: spec, revision: revisionOf(o), token: keyOf(token, v1alpha1.DefaultTokenKey),
+		Policy: policy.Class{Kind: ref.Kind, Name: ref.Name, Clusters: spec.Clusters, Keys: spec.Keys},
 	}
-	if t := o.Spec.TLS; t != nil {
-		c.ServerName = t.ServerName
-		if s := t.CASecret; s != nil {
-			c.ca = &secretKey{o.Namespace, s.Name, orDefault(s.Key, v1alpha1.DefaultCAKey)}
-		}
+	if tls == nil {
+		return c
+	}
+	c.ServerName = tls.ServerName
+	c.ca = keyOf(tls.CASecret, v1alpha1.DefaultCAKey)
+	if s := tls.ClientCertSecret; s != nil {
+		c.cert = &secretKey{s.Namespace, s.Name, corev1.TLSCertKey}
+		c.key = &secretKey{s.Namespace, s.Name, corev1.TLSPrivateKeyKey}
 	}
 	return c
 }
 
-func fromCommon(ref Ref, spec v1alpha1.ClassCommon) *Class {
-	return &Class{
-		Ref: ref, Spec: spec,
-		Policy: policy.Class{Kind: ref.Kind, Name: ref.Name, Clusters: spec.Clusters, Keys: spec.Keys},
+func keyOf(s *v1alpha1.SecretReference, fallback string) *secretKey {
+	if s == nil {
+		return nil
 	}
+	return &secretKey{s.Namespace, s.Name, cmp.Or(s.Key, fallback)}
 }
 
-func orDefault(s, fallback string) string {
-	if s == "" {
-		return fallback
+// within is a reference into a namespace.
+func within(namespace string, s *v1alpha1.LocalSecretReference) *v1alpha1.SecretReference {
+	if s == nil {
+		return nil
 	}
-	return s
+	return &v1alpha1.SecretReference{Namespace: namespace, Name: s.Name, Key: s.Key}
+}
+
+func tlsWithin(namespace string, t *v1alpha1.LocalClassTLS) *v1alpha1.ClassTLS {
+	if t == nil {
+		return nil
+	}
+	inside := &v1alpha1.ClassTLS{CASecret: within(namespace, t.CASecret), ServerName: t.ServerName}
+	if s := t.ClientCertSecret; s != nil {
+		inside.ClientCertSecret = &v1alpha1.CertificateReference{Namespace: namespace, Name: s.Name}
+	}
+	return inside
 }

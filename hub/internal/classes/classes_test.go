@@ -144,14 +144,17 @@ func TestRefOf(t *testing.T) {
 
 func TestResolver_Find_BothKinds(t *testing.T) {
 	r := newRig(t)
-	r.class()
+	r.certified()
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}
 	cluster := &v1alpha1.ClusterDynamicConfigClass{
 		ObjectMeta: metav1.ObjectMeta{Name: r.namespace},
 		Spec: v1alpha1.ClusterDynamicConfigClassSpec{
 			ClassCommon: v1alpha1.ClassCommon{Source: v1alpha1.SourceKubernetes, Clusters: selector, Keys: []string{"secrets/**"}},
 			Namespaces:  []string{"shop"}, Kubernetes: &v1alpha1.KubernetesOptions{Namespace: "docs"},
-			TLS: &v1alpha1.ClassTLS{CASecret: &v1alpha1.SecretReference{Namespace: "infra", Name: "ca"}},
+			TLS: &v1alpha1.ClassTLS{
+				CASecret:         &v1alpha1.SecretReference{Namespace: "infra", Name: "ca"},
+				ClientCertSecret: &v1alpha1.CertificateReference{Namespace: "certs", Name: "client"},
+			},
 		},
 	}
 	r.create(cluster)
@@ -159,19 +162,19 @@ func TestResolver_Find_BothKinds(t *testing.T) {
 		ref       classes.Ref
 		policy    policy.Class
 		documents string
-		uses      [2]string
+		uses      [][2]string
 	}{
 		"a namespaced class serves its namespace, with Secrets from it": {
 			classes.Ref{Kind: v1alpha1.ClassKindNamespaced, Namespace: r.namespace, Name: "consul"},
 			policy.Class{Kind: v1alpha1.ClassKindNamespaced, Name: "consul", Namespace: r.namespace},
 			r.namespace,
-			[2]string{r.namespace, "token"},
+			[][2]string{{r.namespace, "token"}, {r.namespace, "ca"}, {r.namespace, "client"}},
 		},
 		"a cluster class serves what it lists, with Secrets from where it says": {
 			classes.Ref{Kind: v1alpha1.ClassKindCluster, Name: r.namespace},
 			policy.Class{Kind: v1alpha1.ClassKindCluster, Name: r.namespace, Namespaces: []string{"shop"}, Clusters: selector, Keys: []string{"secrets/**"}},
 			"docs",
-			[2]string{"infra", "ca"},
+			[][2]string{{"infra", "ca"}, {"certs", "client"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,8 +188,10 @@ func TestResolver_Find_BothKinds(t *testing.T) {
 			if c.Documents != tc.documents || c.Ref != tc.ref {
 				t.Errorf("documents in %q, ref %v", c.Documents, c.Ref)
 			}
-			if !c.UsesSecret(tc.uses[0], tc.uses[1]) || c.UsesSecret("other", tc.uses[1]) || c.UsesSecret(tc.uses[0], "other") {
-				t.Error("it uses other Secrets than it names")
+			for _, s := range tc.uses {
+				if !c.UsesSecret(s[0], s[1]) || c.UsesSecret("other", s[1]) || c.UsesSecret(s[0], "other") {
+					t.Errorf("it uses other Secrets than %v", s)
+				}
 			}
 		})
 	}

@@ -51,6 +51,8 @@ type Credential struct {
 	Token string
 	// CAPEM is empty where the class names no CA.
 	CAPEM []byte
+	// CertPEM and KeyPEM are empty where the class names no client certificate.
+	CertPEM, KeyPEM []byte
 }
 
 // Opener opens a class's store.
@@ -112,19 +114,29 @@ func (r *Resolver) All(ctx context.Context) ([]*Class, error) {
 }
 
 // Source is the feed's source of a class: its store with the credential of this
-// moment. A missing Secret or key is a *store.Error with CredentialNotFound.
+// moment. A missing Secret or key is a *store.Error with CredentialNotFound, of a CA
+// with StoreTLSFailed.
 func (r *Resolver) Source(ctx context.Context, c *Class) (feed.Source, error) {
-	token, err := r.read(ctx, c.token, v1alpha1.ReasonCredentialNotFound)
-	if err != nil {
-		return feed.Source{}, err
+	var cred Credential
+	var token []byte
+	for _, part := range []struct {
+		from    *secretKey
+		missing string
+		to      *[]byte
+	}{
+		{c.token, v1alpha1.ReasonCredentialNotFound, &token},
+		{c.ca, v1alpha1.ReasonStoreTLSFailed, &cred.CAPEM},
+		{c.cert, v1alpha1.ReasonCredentialNotFound, &cred.CertPEM},
+		{c.key, v1alpha1.ReasonCredentialNotFound, &cred.KeyPEM},
+	} {
+		var err error
+		if *part.to, err = r.read(ctx, part.from, part.missing); err != nil {
+			return feed.Source{}, err
+		}
 	}
-	ca, err := r.read(ctx, c.ca, v1alpha1.ReasonStoreTLSFailed)
-	if err != nil {
-		return feed.Source{}, err
-	}
-	cred := Credential{Token: strings.TrimSpace(string(token)), CAPEM: ca}
+	cred.Token = strings.TrimSpace(string(token))
 	return feed.Source{
-		ID: c.Ref.String(), Revision: c.revision + "." + digest(token, ca), Limits: limitsOf(&c.Spec),
+		ID: c.Ref.String(), Revision: c.revision + "." + digest(token, cred.CAPEM, cred.CertPEM, cred.KeyPEM), Limits: limitsOf(&c.Spec),
 		Open: func() (store.Reader, error) { return r.Open(c, cred) },
 	}, nil
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
@@ -48,11 +51,66 @@ func TestResolver_Source_WhatIsMissing(t *testing.T) {
 	}
 }
 
+// certified has a class show a certificate.
+func (r *rig) certified() *v1alpha1.DynamicConfigClass {
+	r.t.Helper()
+	class := r.class()
+	class.Spec.TLS.ClientCertSecret = &v1alpha1.LocalCertificateReference{Name: "client"}
+	r.update(class)
+	return class
+}
+
+// tls makes a Secret of type kubernetes.io/tls; the API server wants both keys there.
+func (r *rig) tls(cert, key string) *corev1.Secret {
+	r.t.Helper()
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "client"},
+		Type:       corev1.SecretTypeTLS, StringData: map[string]string{"tls.crt": cert, "tls.key": key},
+	}
+	r.create(s)
+	return s
+}
+
+func TestResolver_Source_AClientCertificateThatIsMissing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(*rig)
+		key  string
+	}{
+		"no Secret":                {func(*rig) {}, "tls.crt"},
+		"an empty certificate":     {func(r *rig) { r.tls("", "canary-key") }, "tls.crt"},
+		"an empty key":             {func(r *rig) { r.tls("canary-cert", "") }, "tls.key"},
+		"a Secret of another kind": {func(r *rig) { r.secret("client", map[string]string{"tls.crt": "canary-cert", "key": "canary-key"}) }, "tls.key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.certified()
+			r.secret("token", map[string]string{"token": "canary-token"})
+			r.secret("ca", map[string]string{"ca.crt": "canary-ca"})
+			tc.make(r)
+			_, err := r.resolver.Source(t.Context(), r.find())
+			if got := store.ReasonOf(err); got != v1alpha1.ReasonCredentialNotFound {
+				t.Fatalf("reason %q (%v)", got, err)
+			}
+			missing, ok := errors.AsType[*classes.MissingError](err)
+			if !ok {
+				t.Fatalf("got %v", err)
+			}
+			if want := "secret " + r.namespace + "/client, or its key " + tc.key + ", does not exist"; missing.ForOwner() != want {
+				t.Errorf("the owner is told %q, want %q", missing.ForOwner(), want)
+			}
+			if strings.Contains(err.Error()+missing.ForOwner(), "canary") || strings.Contains(err.Error(), "client") {
+				t.Errorf("a tenant is told %q", err)
+			}
+		})
+	}
+}
+
 func TestResolver_Source_OpensWithTheCredential(t *testing.T) {
 	r := newRig(t)
-	r.class()
+	r.certified()
 	r.secret("token", map[string]string{"token": " abc\n"})
 	r.secret("ca", map[string]string{"ca.crt": "pem"})
+	r.tls("cert", "key")
 	source := r.source()
 	if len(r.opened) > 0 {
 		t.Error("the store was opened before anybody fetched")
@@ -60,8 +118,9 @@ func TestResolver_Source_OpensWithTheCredential(t *testing.T) {
 	if _, err := source.Open(); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.opened[0]; got.Token != "abc" || string(got.CAPEM) != "pem" {
-		t.Errorf("opened with token %q and CA %q", got.Token, got.CAPEM)
+	want := classes.Credential{Token: "abc", CAPEM: []byte("pem"), CertPEM: []byte("cert"), KeyPEM: []byte("key")}
+	if diff := cmp.Diff(want, r.opened[0]); diff != "" {
+		t.Errorf("opened with (-want +got):\n%s", diff)
 	}
 	if strings.Contains(source.ID+source.Revision, "abc") {
 		t.Error("the credential is in the name of its source")
@@ -70,9 +129,10 @@ func TestResolver_Source_OpensWithTheCredential(t *testing.T) {
 
 func TestResolver_Source_Revision(t *testing.T) {
 	r := newRig(t)
-	class := r.class()
+	class := r.certified()
 	token := r.secret("token", map[string]string{"token": "a"})
 	ca := r.secret("ca", map[string]string{"ca.crt": "a"})
+	client := r.tls("a", "a")
 	last := r.source().Revision
 	for _, step := range []struct {
 		name    string
@@ -84,13 +144,16 @@ func TestResolver_Source_Revision(t *testing.T) {
 		{"another key of the Secret changes", func() { token.Data["other"] = []byte("x"); r.update(token) }, false},
 		{"the token is rotated", func() { token.Data["token"] = []byte("b"); r.update(token) }, true},
 		{"the CA is rotated", func() { ca.Data["ca.crt"] = []byte("b"); r.update(ca) }, true},
+		{"the client certificate is renewed", func() { client.Data["tls.crt"] = []byte("b"); r.update(client) }, true},
+		{"the client certificate's key is another", func() { client.Data["tls.key"] = []byte("b"); r.update(client) }, true},
+		{"the CA beside the client certificate changes", func() { client.Data["ca.crt"] = []byte("b"); r.update(client) }, false},
 		{"a label of the class changes", func() { class.Labels = map[string]string{"a": "b"}; r.update(class) }, false},
 		{"the class is edited", func() { class.Spec.Keys = []string{"a"}; r.update(class) }, true},
 		{"the class is another of the same name", func() {
 			if err := hub.Client.Delete(t.Context(), class); err != nil {
 				t.Fatal(err)
 			}
-			r.class()
+			r.certified()
 		}, true},
 	} {
 		step.do()

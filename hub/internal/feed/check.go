@@ -12,16 +12,17 @@ import (
 var ErrBusy = errors.New("the source is busy with its documents")
 
 // Check asks a source's store whether it answers and accepts the credential, with
-// the reader that its feeds share, at the class's rate. Without feeds it opens a
-// reader for the moment. It answers an *store.Error, ErrBusy, or the context's error. A
-// store that cannot be asked is taken to be well once it opens.
+// the reader that its feeds share, at the class's rate, before what is periodic.
+// Without feeds it opens a reader for the moment. While the store is down it is asked
+// only when a probe is due; else the answer is why it is down. It answers an
+// *store.Error, ErrBusy, or the context's error when it is cancelled. A store that
+// cannot be asked is taken to be well once it opens.
 func (f *Feeds) Check(ctx context.Context, src Source) error {
 	s := f.borrow(src)
 	defer f.giveBack(s)
-	if err := s.Enter(ctx); err != nil {
-		return err
+	if why, due := s.gate.outage(); why != nil && !due {
+		return about(why, "check", "")
 	}
-	defer s.Leave()
 	reader, err := s.get()
 	if err != nil {
 		return err
@@ -30,7 +31,19 @@ func (f *Feeds) Check(ctx context.Context, src Source) error {
 	if !ok {
 		return nil
 	}
-	return prober.Probe(ctx)
+	done, err := s.Enter(store.WithPriority(ctx, store.Prompt))
+	if errors.Is(err, ErrBusy) || errors.Is(err, context.DeadlineExceeded) {
+		if why, _ := s.gate.outage(); why != nil {
+			return about(why, "check", "")
+		}
+		return ErrBusy
+	}
+	if err != nil {
+		return err
+	}
+	err = inTime("check", "", prober.Probe(ctx))
+	done(err)
+	return err
 }
 
 // borrow holds a source open as a feed does.
@@ -47,7 +60,7 @@ func (f *Feeds) sourceOf(src Source) *source {
 	id := sourceID{src.ID, src.Revision}
 	s, ok := f.sources[id]
 	if !ok {
-		s = newSource(src)
+		s = newSource(src, f)
 		f.sources[id] = s
 	}
 	return s

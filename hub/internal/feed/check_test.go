@@ -76,3 +76,35 @@ func TestCheck_AnOpenThatFailsIsTheAnswer(t *testing.T) {
 		f.stop()
 	})
 }
+
+// asleep is a store whose Probe never answers.
+type asleep struct{ *memory.Store }
+
+func (asleep) Probe(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestCheck_TellsAStoreThatHangsFromOneThatIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t)
+		source := feed.Source{
+			ID: "c", Limits: feed.Limits{Concurrency: 1},
+			Open: func() (store.Reader, error) { return asleep{memory.New()}, nil },
+		}
+		hanging, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		ended := make(chan error)
+		go func() { ended <- f.Check(hanging, source) }()
+		synctest.Wait()
+		waiting, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := f.Check(waiting, source); !errors.Is(err, feed.ErrBusy) {
+			t.Errorf("%v, want that every place is taken", err)
+		}
+		if err := <-ended; store.ReasonOf(err) != v1alpha1.ReasonStoreTimeout {
+			t.Errorf("%v, want that the store did not answer in time", err)
+		}
+		f.stop()
+	})
+}

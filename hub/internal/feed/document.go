@@ -14,6 +14,7 @@ const maxMemos = 256
 type Document struct {
 	*store.Document
 
+	grew func(size int) // counts what is kept with it; nil where nobody counts
 	// mu guards memos.
 	mu    sync.Mutex
 	memos map[any]func() any
@@ -21,7 +22,7 @@ type Document struct {
 
 // Memo answers what compute answers for the key, computed once for this version of
 // the document and shared: nobody may change it. The key is comparable and holds
-// all that compute depends on besides the document.
+// all that compute depends on besides the document. What is Sized counts as held.
 func (d *Document) Memo(key any, compute func() any) any {
 	return d.memo(key, compute)()
 }
@@ -39,13 +40,20 @@ func (d *Document) memo(key any, compute func() any) func() any {
 		d.memos = map[any]func() any{}
 	}
 	// Computed outside the lock: others wait only for the same key.
-	once := sync.OnceValue(compute)
+	once := sync.OnceValue(func() any {
+		made := compute()
+		if sized, ok := made.(Sized); ok && d.grew != nil {
+			d.grew(sized.Size())
+		}
+		return made
+	})
 	d.memos[key] = once
 	return once
 }
 
-// Snapshot is what is known of a document. Both nil: not fetched yet. Both set:
-// the last good version while fetching fails.
+// Snapshot is what is known of a document. Both nil: not fetched yet, or given up for
+// want of space and now fetched again. Both set: the last good version while fetching
+// fails.
 type Snapshot struct {
 	Document *Document
 	Err      error

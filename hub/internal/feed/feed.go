@@ -1,10 +1,9 @@
 package feed
 
 import (
+	"container/list"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -38,13 +37,22 @@ type feed struct {
 
 	// Guarded by owner.mu:
 	subscribers map[Subscriber]time.Duration
-	interval    time.Duration // the shortest of the subscribers
-	doc         *Document
+	interval    time.Duration   // the shortest of the subscribers
+	doc         *Document       // the last good version; nil before it, and when given up
+	last        *store.Document // the same, but for the content when that is given up
+	missed      bool            // the content is asked for again
+	listed      *list.Element   // in the budget; nil without doc
+	size        int64           // of doc, in bytes
 	err         error
+	fetching    bool               // a fetch waits or is under way
+	answered    bool               // the store said something about this document
 	wanted      bool               // a fetch was asked for
+	prompt      bool               // the next fetch is one that somebody waits for
 	released    bool               // nobody subscribes any more
 	cancel      context.CancelFunc // ends the goroutine; nil before it began
 	interrupt   context.CancelFunc // ends the watch under way; nil without one
+	joined      store.Priority     // what the waiting fetch joined the queue with
+	rejoin      context.CancelFunc // has the waiting fetch join the queue anew; nil without one
 }
 
 // result is the end of a fetch or watch.
@@ -58,6 +66,15 @@ func (r result) settled() bool {
 	return r.err == nil || store.IsAbsent(r.err)
 }
 
+// bare is what is needed of a result that was published: a watch may block for long,
+// and must not hold on to a document that was given up.
+func (r result) bare() result {
+	if r.doc != nil {
+		r.doc = bare(r.doc)
+	}
+	return r
+}
+
 // version is what a watch goes on from.
 func (r result) version() string {
 	if r.doc == nil {
@@ -69,49 +86,80 @@ func (r result) version() string {
 // run follows the document until the context ends.
 func (d *feed) run(ctx context.Context) {
 	next := newPlan(d.id)
-	for {
+	for ctx.Err() == nil {
 		got := d.fetch(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		d.publish(got)
 		if got.settled() {
-			got = d.follow(ctx, got)
+			got = d.follow(ctx, got.bare())
 		}
 		next = next.after(got, time.Now())
 		d.rest(ctx, next)
 	}
 }
 
-// fetch makes one request, when the source lets it.
+// fetch makes one request, when the source lets it. A multiplexer's requests are let
+// pass one by one, and bounded, by itself.
 func (d *feed) fetch(ctx context.Context) result {
+	d.begin()
 	reader, err := d.source.get()
 	if err != nil {
 		d.heard()
 		return d.judge(result{err: err})
 	}
-	bounded, end, err := d.source.begin(ctx, reader)
+	if _, ok := reader.(store.Multiplexer); ok {
+		urgent := store.WithPriority(ctx, d.priority())
+		d.heard()
+		return d.ask(urgent, reader)
+	}
+	done, err := d.enter(ctx)
 	if err != nil {
 		return result{err: err}
 	}
-	defer end()
 	d.heard()
-	d.owner.fetches.Add(1)
-	doc, err := d.read(bounded, reader)
-	if errors.Is(err, context.DeadlineExceeded) && store.ReasonOf(err) == "" {
-		err = &store.Error{
-			Reason: v1alpha1.ReasonStoreTimeout, Op: "fetch", Key: string(d.id.key),
-			Err: errors.New("no answer in time"),
+	bounded, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	got := d.ask(bounded, reader)
+	done(got.err)
+	return got
+}
+
+// enter waits for a place. Who is asked for more urgently meanwhile joins the queue
+// anew.
+func (d *feed) enter(ctx context.Context) (store.Done, error) {
+	for {
+		own, cancel := context.WithCancel(ctx)
+		done, err := d.source.Enter(store.WithPriority(own, d.queued(cancel)))
+		d.unqueued()
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return done, err
 		}
 	}
-	return d.judge(result{doc, err})
+}
+
+// ask makes the request.
+func (d *feed) ask(ctx context.Context, reader store.Reader) result {
+	d.owner.fetches.Add(1)
+	doc, err := d.read(ctx, reader)
+	return d.judge(result{doc, inTime("fetch", d.id.key, err)})
+}
+
+// inTime gives an answer that did not come before its deadline its reason.
+func inTime(op string, key policy.Key, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && store.ReasonOf(err) == "" {
+		return &store.Error{Reason: v1alpha1.ReasonStoreTimeout, Op: op, Key: string(key), Err: errors.New("no answer in time")}
+	}
+	return err
 }
 
 // read fetches the document, or polls it where the store can do that and a version
-// is held.
+// is known whose content is not asked for.
 func (d *feed) read(ctx context.Context, reader store.Reader) (*store.Document, error) {
 	if poller, ok := reader.(store.Poller); ok {
-		if last := d.held(); last != nil {
+		if last := d.known(); last != nil {
 			return poller.Poll(ctx, d.id.key, last)
 		}
 	}
@@ -132,7 +180,7 @@ func (d *feed) follow(ctx context.Context, got result) result {
 	}
 	pace := rate.NewLimiter(rate.Every(changePause), changeBurst)
 	for got.settled() {
-		if sleep(ctx, pace.Reserve().Delay()) != nil || d.source.beginWatch(ctx, watcher) != nil {
+		if sleep(ctx, pace.Reserve().Delay()) != nil {
 			return got
 		}
 		next, ended := d.watch(ctx, watcher, got.version())
@@ -145,13 +193,13 @@ func (d *feed) follow(ctx context.Context, got result) result {
 		case !ended: // hushed: goes on when the source may
 			continue
 		}
-		got = next
-		d.publish(got)
+		d.publish(next)
+		got = next.bare()
 	}
 	return got
 }
 
-// watch watches once; false when it was interrupted.
+// watch watches once, when the source lets it; false when it was interrupted.
 func (d *feed) watch(ctx context.Context, watcher store.Watcher, after string) (result, bool) {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -159,22 +207,26 @@ func (d *feed) watch(ctx context.Context, watcher store.Watcher, after string) (
 		return result{}, false
 	}
 	defer d.uninterruptible()
+	done := func(error) {} // a multiplexer's requests are let pass by itself
+	if _, ok := watcher.(store.Multiplexer); !ok {
+		var err error
+		if done, err = d.source.Admit(own); err != nil {
+			return result{}, false
+		}
+	}
 	d.owner.watches.Add(1)
 	doc, err := watcher.Watch(own, d.id.key, after)
 	if own.Err() != nil {
-		return result{}, false
+		err = own.Err()
 	}
-	return d.judge(result{doc, err}), true
+	done(err)
+	return d.judge(result{doc, err}), own.Err() == nil
 }
 
-// judge notes what a result means for the whole source.
+// judge counts what failed.
 func (d *feed) judge(got result) result {
-	if got.settled() || errors.Is(got.err, context.Canceled) || errors.Is(got.err, store.ErrNotWatched) {
-		return got
-	}
-	d.owner.failures.Add(1)
-	if failure, ok := errors.AsType[*store.Error](got.err); ok && failure.RetryAfter > 0 {
-		d.owner.hush(d.source, time.Now().Add(failure.RetryAfter))
+	if !got.settled() && !errors.Is(got.err, context.Canceled) && !errors.Is(got.err, store.ErrNotWatched) {
+		d.owner.failures.Add(1)
 	}
 	return got
 }
@@ -196,34 +248,4 @@ func (d *feed) rest(ctx context.Context, next plan) {
 		}
 		timer.Stop()
 	}
-}
-
-// publish keeps the result and wakes the subscribers when it is news to them.
-func (d *feed) publish(got result) {
-	for _, sub := range d.keep(got) {
-		d.owner.wake(sub)
-	}
-}
-
-// keep answers whom to wake.
-func (d *feed) keep(got result) []Subscriber {
-	d.owner.mu.Lock()
-	defer d.owner.mu.Unlock()
-	news := !sameError(d.err, got.err)
-	d.err = got.err
-	if got.err == nil && (d.doc == nil || d.doc.Version != got.doc.Version) {
-		d.doc = &Document{Document: got.doc}
-		news = true
-	}
-	if !news || d.released {
-		return nil
-	}
-	return slices.Collect(maps.Keys(d.subscribers))
-}
-
-func sameError(a, b error) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return store.ReasonOf(a) == store.ReasonOf(b) && a.Error() == b.Error()
 }

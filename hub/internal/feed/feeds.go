@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -22,6 +23,10 @@ type Config struct {
 	// Wake is called when a subscriber's snapshot changed. It must not block; it may
 	// call Feeds.
 	Wake func(Subscriber)
+	// MaxBytes of all documents and of what was made of them, as far as it is Sized;
+	// DefaultMaxBytes when zero. A document that is given up for it is fetched again
+	// when a subscriber needs it.
+	MaxBytes int64
 }
 
 // Feeds fetch documents for their subscribers. They are safe for concurrent use.
@@ -37,6 +42,7 @@ type Feeds struct {
 	feeds    map[feedID]*feed
 	sources  map[sourceID]*source
 	clusters map[string]map[Subscriber]*feed
+	budget   budget
 }
 
 // New answers Feeds without subscribers.
@@ -47,6 +53,7 @@ func New(cfg Config) *Feeds {
 		feeds:    map[feedID]*feed{},
 		sources:  map[sourceID]*source{},
 		clusters: map[string]map[Subscriber]*feed{},
+		budget:   budget{most: cmp.Or(cfg.MaxBytes, DefaultMaxBytes)},
 	}
 }
 
@@ -111,7 +118,7 @@ func (f *Feeds) Subscribe(sub Subscriber, src Source, key policy.Key, interval t
 	if old != nil && old != d {
 		f.leave(sub, old)
 	}
-	return Snapshot{Document: d.doc, Err: d.err}
+	return d.look()
 }
 
 // Release forgets a subscriber.
@@ -146,8 +153,7 @@ func (f *Feeds) Refresh(sub Subscriber) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if d, ok := f.clusters[sub.Cluster][sub]; ok {
-		d.wanted = true
-		d.disturb()
+		d.want()
 	}
 }
 
@@ -155,6 +161,10 @@ func (f *Feeds) Refresh(sub Subscriber) {
 type Stats struct {
 	// Sources, Feeds and Subscribers held now.
 	Sources, Feeds, Subscribers int
+	// Bytes of documents, and of what was made of them, held now.
+	Bytes int64
+	// Down is how many of the sources' stores are taken to be down.
+	Down int
 	// Fetches sent, Watches begun, and Failures of both, since the start. An absent
 	// document is no failure.
 	Fetches, Watches, Failures uint64
@@ -167,9 +177,15 @@ func (f *Feeds) Stats() Stats {
 	stats := Stats{
 		Sources:  len(f.sources),
 		Feeds:    len(f.feeds),
+		Bytes:    f.budget.held,
 		Fetches:  f.fetches.Load(),
 		Watches:  f.watches.Load(),
 		Failures: f.failures.Load(),
+	}
+	for _, s := range f.sources {
+		if why, _ := s.gate.outage(); why != nil {
+			stats.Down++
+		}
 	}
 	for _, subscribers := range f.clusters {
 		stats.Subscribers += len(subscribers)
@@ -203,6 +219,7 @@ func (f *Feeds) leave(sub Subscriber, d *feed) {
 		return
 	}
 	delete(f.feeds, d.id)
+	f.budget.drop(d)
 	d.released = true
 	if d.cancel != nil {
 		d.cancel()
@@ -240,17 +257,4 @@ func (f *Feeds) begin(d *feed, cancel context.CancelFunc) bool {
 	}
 	d.cancel = cancel
 	return true
-}
-
-// hush interrupts the watches of a source whose store asked for quiet; they wait
-// like everybody else before they begin again.
-func (f *Feeds) hush(s *source, until time.Time) {
-	s.Hush(until)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, d := range f.feeds {
-		if d.source == s && d.interrupt != nil {
-			d.interrupt()
-		}
-	}
 }

@@ -39,7 +39,7 @@ func TestSubscribe_OneFetchForTheWholeFleet(t *testing.T) {
 		if s.Fetches(key) != 1 || text(first) != "one" {
 			t.Errorf("%d fetches, document %q; want 1, one", s.Fetches(key), text(first))
 		}
-		want := feed.Stats{Sources: 1, Feeds: 1, Subscribers: 500, Fetches: 1, Watches: 1}
+		want := feed.Stats{Sources: 1, Feeds: 1, Subscribers: 500, Bytes: 3, Fetches: 1, Watches: 1}
 		if got := f.Stats(); got != want {
 			t.Errorf("stats %+v, want %+v", got, want)
 		}
@@ -306,21 +306,22 @@ func TestRelease_LeavesNothing(t *testing.T) {
 		s := memory.New()
 		f := start(t)
 		for n := range 100 {
+			s.Put(policy.Key(fmt.Sprint(n)), "text")
 			f.Subscribe(sub(n), watched(s), policy.Key(fmt.Sprint(n)), 0)
 		}
-		synctest.Wait()
+		pass(10 * time.Second) // at twenty a second
 		f.ReleaseCluster("c3")
 		f.ReleaseCluster("unknown")
 		synctest.Wait()
-		if got := f.Stats(); got.Subscribers != 90 || got.Feeds != 90 {
-			t.Errorf("stats %+v, want 90 subscribers and feeds", got)
+		if got := f.Stats(); got.Subscribers != 90 || got.Feeds != 90 || got.Bytes != 90*4 {
+			t.Errorf("stats %+v, want 90 subscribers and feeds of 4 bytes", got)
 		}
 		for n := range 100 {
 			f.Release(sub(n))
 			f.Release(sub(n))
 		}
 		synctest.Wait()
-		if got := f.Stats(); got.Subscribers != 0 || got.Feeds != 0 || got.Sources != 0 {
+		if got := f.Stats(); got.Subscribers != 0 || got.Feeds != 0 || got.Sources != 0 || got.Bytes != 0 {
 			t.Errorf("stats %+v, want nothing left", got)
 		}
 		if !s.Closed() {

@@ -32,8 +32,14 @@ type fixture struct {
 
 func start(t *testing.T) *fixture {
 	t.Helper()
+	return startWith(t, 0)
+}
+
+// startWith starts Feeds that hold so many bytes.
+func startWith(t *testing.T, maxBytes int64) *fixture {
+	t.Helper()
 	f := &fixture{woken: map[feed.Subscriber]int{}}
-	f.Feeds = feed.New(feed.Config{Wake: func(sub feed.Subscriber) {
+	f.Feeds = feed.New(feed.Config{MaxBytes: maxBytes, Wake: func(sub feed.Subscriber) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.woken[sub]++

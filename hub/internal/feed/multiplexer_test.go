@@ -56,11 +56,12 @@ func (b *batching) Fetch(ctx context.Context, key policy.Key) (*store.Document, 
 func (b *batching) request(ctx context.Context, answered chan struct{}) {
 	defer close(answered)
 	gate, _ := b.state()
-	if gate.Enter(ctx) != nil {
+	done, err := gate.Enter(ctx)
+	if err != nil {
 		return
 	}
-	defer gate.Leave()
 	<-time.After(b.takes) // by the clock of the bubble
+	done(b.Probe(ctx))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.requests++
@@ -96,6 +97,9 @@ func TestMultiplexer_CallsAreNotLimitedButRequests(t *testing.T) {
 			t.Errorf("%d of %d documents are watched", got.Watches, documents)
 		}
 		f.stop()
+		if got := f.Stats(); got.Fetches != documents {
+			t.Errorf("%d fetches, want none more at the end", got.Fetches)
+		}
 	})
 }
 
@@ -111,33 +115,32 @@ func TestMultiplexer_TheGateHoldsTheClassToItsLimits(t *testing.T) {
 		f := start(t)
 		f.Subscribe(sub(1), source, key, time.Hour)
 		pass(time.Minute)
-		spent := func(what func() error) time.Duration {
+		spent := func(pass func(context.Context) (store.Done, error)) (store.Done, time.Duration) {
 			began := time.Now()
-			if err := what(); err != nil {
-				t.Error(err)
+			done, err := pass(t.Context())
+			if err != nil {
+				t.Fatal(err)
 			}
-			return time.Since(began)
+			return done, time.Since(began)
 		}
-		ctx := t.Context()
 		gate, _ := s.state()
-		_ = gate.Admit(ctx)
-		if took := spent(func() error { return gate.Admit(ctx) }); took != 500*time.Millisecond {
+		first, _ := spent(gate.Admit)
+		if _, took := spent(gate.Admit); took != 500*time.Millisecond {
 			t.Errorf("admitted after %s at two a second", took)
 		}
-		gate.Hush(time.Now().Add(time.Minute))
-		if took := spent(func() error { return gate.Enter(ctx) }); took != time.Minute {
+		first(&store.Error{Reason: v1alpha1.ReasonStoreThrottled, RetryAfter: time.Minute, Err: errors.New("429")})
+		placed, took := spent(gate.Enter)
+		if took != time.Minute {
 			t.Errorf("entered after %s, want the quiet of a minute kept", took)
 		}
-		full, cancel := context.WithTimeout(ctx, time.Hour)
+		full, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := gate.Enter(full); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := gate.Enter(full); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want no second place", err)
 		}
-		gate.Leave()
-		if err := gate.Enter(ctx); err != nil {
-			t.Error(err)
-		}
-		gate.Leave()
+		placed(nil)
+		placed, _ = spent(gate.Enter)
+		placed(nil)
 		f.stop()
 	})
 }
@@ -159,6 +162,45 @@ func TestMultiplexer_AnErrorOfItsOwnIsAnError(t *testing.T) {
 		pass(2 * time.Minute)
 		if got := f.Subscribe(sub(1), source, key, time.Minute); text(got) != "one" || got.Err != nil {
 			t.Errorf("document %q, error %v", text(got), got.Err)
+		}
+		f.stop()
+	})
+}
+
+func TestMultiplexer_AnOutageCostsAHandfulOfRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const documents = 300
+		s := &batching{Store: memory.New(), takes: time.Second}
+		source := feed.Source{ID: "class", Open: func() (store.Reader, error) { return s, nil }}
+		f := start(t)
+		look := func(n int) feed.Snapshot {
+			return f.Subscribe(sub(n), source, policy.Key(fmt.Sprint(n)), 15*time.Second)
+		}
+		for n := range documents {
+			s.Put(policy.Key(fmt.Sprint(n)), "one")
+			look(n)
+		}
+		pass(time.Minute)
+		s.Fail(failing(v1alpha1.ReasonStoreUnreachable))
+		_, before := s.state()
+		pass(10 * time.Minute)
+		if _, after := s.state(); after-before > 10*8 || after == before {
+			t.Errorf("%d requests in ten minutes of outage", after-before)
+		}
+		for n := range documents {
+			s.Put(policy.Key(fmt.Sprint(n)), "two")
+			f.Refresh(sub(n))
+			if got := look(n); text(got) != "one" || store.ReasonOf(got.Err) != v1alpha1.ReasonStoreUnreachable {
+				t.Fatalf("document %d: %q, %v; want the last good one and why there is no newer", n, text(got), got.Err)
+			}
+		}
+		s.Fail(nil)
+		pass(30 * time.Second)
+		for n := range documents {
+			if got := look(n); text(got) != "two" || got.Err != nil {
+				t.Errorf("document %d: %q, %v", n, text(got), got.Err)
+			}
 		}
 		f.stop()
 	})

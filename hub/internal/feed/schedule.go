@@ -79,12 +79,8 @@ func nextTick(t time.Time, interval time.Duration, phase uint64) time.Time {
 // isOutage says whether the store as a whole fails, in a way that ends by itself.
 // A refused credential is none: a better one comes as a new revision.
 func isOutage(err error) bool {
-	switch store.ReasonOf(err) {
-	case v1alpha1.ReasonStoreUnreachable, v1alpha1.ReasonStoreTimeout, v1alpha1.ReasonStoreTLSFailed,
-		v1alpha1.ReasonStoreThrottled, v1alpha1.ReasonStoreSealed:
-		return true
-	}
-	return false
+	reason := store.ReasonOf(err)
+	return isDown(reason) || reason == v1alpha1.ReasonStoreThrottled
 }
 
 // effective is the interval that a subscriber gets.

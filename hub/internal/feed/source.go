@@ -1,12 +1,9 @@
 package feed
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"dynamic-config.rs/fleet/hub/internal/store"
 )
@@ -46,10 +43,10 @@ type sourceID struct{ id, revision string }
 
 // source is what the feeds of one Source share. It is the store.Gate of its reader.
 type source struct {
-	id       sourceID
-	open     func() (store.Reader, error)
-	limiter  *rate.Limiter
-	fetching chan struct{} // one place for each fetch under way
+	id    sourceID
+	open  func() (store.Reader, error)
+	owner *Feeds
+	gate  *gate
 
 	// feeds counts the feeds that use the source; guarded by Feeds.mu.
 	feeds int
@@ -57,19 +54,13 @@ type source struct {
 	// mu guards what follows.
 	mu     sync.Mutex
 	reader store.Reader // nil until opened
-	quiet  time.Time    // no request before
 	polled time.Time    // no new watch before
 }
 
-func newSource(src Source) *source {
-	limit := cmp.Or(max(src.Limits.RequestsPerSecond, 0), 20)
-	burst := cmp.Or(max(src.Limits.Burst, 0), 40)
-	return &source{
-		id:       sourceID{src.ID, src.Revision},
-		open:     src.Open,
-		limiter:  rate.NewLimiter(rate.Limit(limit), burst),
-		fetching: make(chan struct{}, cmp.Or(max(src.Limits.Concurrency, 0), 8)),
-	}
+var _ store.Gate = (*source)(nil)
+
+func newSource(src Source, owner *Feeds) *source {
+	return &source{id: sourceID{src.ID, src.Revision}, open: src.Open, owner: owner, gate: newGate(src.Limits)}
 }
 
 // get answers the reader, opened if need be.
@@ -94,6 +85,7 @@ func (s *source) get() (store.Reader, error) {
 func (s *source) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.gate.close()
 	if s.reader == nil {
 		return
 	}
@@ -102,78 +94,33 @@ func (s *source) close() {
 	s.reader = nil
 }
 
-// begin lets a fetch begin and bounds it; what it answers ends it. A multiplexer
-// does both for its requests.
-func (s *source) begin(ctx context.Context, reader store.Reader) (context.Context, func(), error) {
-	if _, ok := reader.(store.Multiplexer); ok {
-		return ctx, func() {}, ctx.Err()
+// Admit waits until a request may be sent.
+func (s *source) Admit(ctx context.Context) (store.Done, error) { return s.wait(ctx, false) }
+
+// Enter waits until a request may be sent that takes one of the places.
+func (s *source) Enter(ctx context.Context) (store.Done, error) { return s.wait(ctx, true) }
+
+func (s *source) wait(ctx context.Context, place bool) (store.Done, error) {
+	t, err := s.gate.wait(ctx, place)
+	if err != nil {
+		return nil, err
 	}
-	if err := s.Enter(ctx); err != nil {
-		return nil, nil, err
-	}
-	bounded, cancel := context.WithTimeout(ctx, fetchTimeout)
-	return bounded, func() {
-		cancel()
-		s.Leave()
+	return func(err error) {
+		s.spread(s.gate.done(t, err))
 	}, nil
 }
 
-// beginWatch lets a watch begin.
-func (s *source) beginWatch(ctx context.Context, reader store.Reader) error {
-	if _, ok := reader.(store.Multiplexer); ok {
-		return ctx.Err()
+// spread tells the feeds what they have to know.
+func (s *source) spread(got news) {
+	if got.hushed {
+		s.owner.hush(s)
 	}
-	return s.Admit(ctx)
-}
-
-// Admit waits until the source may send a request: not before the store's
-// Retry-After, and at the class's rate.
-func (s *source) Admit(ctx context.Context) error {
-	for {
-		if err := sleep(ctx, time.Until(s.quietUntil())); err != nil {
-			return err
-		}
-		if err := s.limiter.Wait(ctx); err != nil {
-			return cmp.Or(ctx.Err(), ErrBusy)
-		}
-		// The store may have asked for quiet while this request waited its turn.
-		if !s.quietUntil().After(time.Now()) {
-			return nil
-		}
-	}
-}
-
-// Enter waits for a place among the fetches under way, then for admission.
-func (s *source) Enter(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case s.fetching <- struct{}{}:
-	}
-	if err := s.Admit(ctx); err != nil {
-		s.Leave()
-		return err
-	}
-	return nil
-}
-
-// Leave frees the place that Enter took.
-func (s *source) Leave() {
-	<-s.fetching
-}
-
-func (s *source) quietUntil() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.quiet
-}
-
-// Hush lets no request start before the time; it never shortens a quiet.
-func (s *source) Hush(until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if until.After(s.quiet) {
-		s.quiet = until
+	switch got.turned {
+	case stays: // nothing to tell
+	case down:
+		s.owner.suspend(s)
+	case up:
+		s.owner.resume(s)
 	}
 }
 

@@ -155,47 +155,6 @@ func TestSource_OpenIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestSource_AllAreCurrentSoonAfterAnOutage(t *testing.T) {
-	t.Parallel()
-	for name, source := range map[string]func(*memory.Store) feed.Source{"watched": watched, "polled": unwatched} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				const documents = 300 // 15 s at the default rate
-				s := memory.New()
-				f := start(t)
-				for n := range documents {
-					s.Put(policy.Key(fmt.Sprint(n)), "one")
-					f.Subscribe(sub(n), source(s), policy.Key(fmt.Sprint(n)), 15*time.Second)
-				}
-				pass(time.Minute)
-				s.Fail(failing(v1alpha1.ReasonStoreUnreachable))
-				down := f.Stats().Fetches
-				pass(10 * time.Minute)
-				if n := f.Stats().Fetches - down; n > documents*10*60/15 {
-					t.Errorf("%d fetches of %d documents in ten minutes of outage", n, documents)
-				}
-				for n := range documents {
-					s.Put(policy.Key(fmt.Sprint(n)), "two")
-				}
-				s.Fail(nil)
-				pass(30 * time.Second)
-				current := 0
-				for n := range documents {
-					got := f.Subscribe(sub(n), source(s), policy.Key(fmt.Sprint(n)), 15*time.Second)
-					if text(got) == "two" && got.Err == nil {
-						current++
-					}
-				}
-				if current < documents*95/100 {
-					t.Errorf("%d of %d documents are current after 30 s", current, documents)
-				}
-				f.stop()
-			})
-		})
-	}
-}
-
 // crowded is a store with room for a few watches.
 type crowded struct {
 	*memory.Store

@@ -11,6 +11,9 @@ import (
 func (d *feed) join(sub Subscriber, interval time.Duration) {
 	old, known := d.subscribers[sub]
 	d.subscribers[sub] = interval
+	if !known || old != interval {
+		d.hurry()
+	}
 	switch {
 	case len(d.subscribers) == 1 || interval < d.interval:
 		d.setInterval(interval)
@@ -53,12 +56,55 @@ func (d *feed) setInterval(interval time.Duration) {
 	d.poke()
 }
 
-// disturb ends a watch or rest; called with owner.mu held.
-func (d *feed) disturb() {
+// want asks for a fetch now; called with owner.mu held.
+func (d *feed) want() {
+	d.wanted = true
+	d.hurry()
 	if d.interrupt != nil {
 		d.interrupt()
 	}
 	d.poke()
+}
+
+// hurry makes the next fetch one that somebody waits for, also when it is in the
+// queue already; called with owner.mu held.
+func (d *feed) hurry() {
+	d.prompt = true
+	if d.rejoin != nil && d.urgency() < d.joined {
+		d.rejoin()
+	}
+}
+
+// urgency is the priority of the next fetch; called with owner.mu held.
+func (d *feed) urgency() store.Priority {
+	switch {
+	case !d.answered || d.missed:
+		return store.First
+	case d.prompt:
+		return store.Prompt
+	}
+	return store.Periodic
+}
+
+// priority is the same for who does not hold owner.mu.
+func (d *feed) priority() store.Priority {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	return d.urgency()
+}
+
+// queued answers the priority to join the queue with, and lets rejoin end the wait.
+func (d *feed) queued(rejoin context.CancelFunc) store.Priority {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	d.rejoin, d.joined = rejoin, d.urgency()
+	return d.joined
+}
+
+func (d *feed) unqueued() {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	d.rejoin = nil
 }
 
 func (d *feed) poke() {
@@ -74,14 +120,14 @@ func (d *feed) currentInterval() time.Duration {
 	return d.interval
 }
 
-// held is the last good version; nil before there was one.
-func (d *feed) held() *store.Document {
+// known is the version to poll from; nil when the document has to be fetched.
+func (d *feed) known() *store.Document {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
-	if d.doc == nil {
+	if d.missed {
 		return nil
 	}
-	return d.doc.Document
+	return d.last
 }
 
 func (d *feed) isWanted() bool {
@@ -94,7 +140,7 @@ func (d *feed) isWanted() bool {
 func (d *feed) heard() {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
-	d.wanted = false
+	d.wanted, d.prompt = false, false
 }
 
 // interruptible lets Refresh end the watch that is about to begin; false when a

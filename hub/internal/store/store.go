@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"time"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/policy"
@@ -78,19 +77,4 @@ type Multiplexer interface {
 	Reader
 	// Through gives the gate, before the first call.
 	Through(gate Gate)
-}
-
-// Gate lets the requests of one class pass. It is safe for concurrent use.
-type Gate interface {
-	// Admit waits until a request may be sent: at the class's rate, and not while the
-	// store wants quiet. It answers the context's error when the context ends first.
-	// For requests that block on purpose.
-	Admit(ctx context.Context) error
-	// Enter waits for one of the class's places for requests at once, then for
-	// admission. Leave gives the place back, unless there was an error.
-	Enter(ctx context.Context) error
-	// Leave frees the place that Enter took.
-	Leave()
-	// Hush says that the store wants no request before that time.
-	Hush(until time.Time)
 }

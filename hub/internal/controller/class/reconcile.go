@@ -135,7 +135,9 @@ func (r *Reconciler) check(ctx context.Context, ref classes.Ref, source feed.Sou
 	if last.revision == source.Revision && time.Since(last.at) < checkInterval/2 {
 		return last.err
 	}
-	err := r.ask(ctx, source)
+	limited, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	err := r.Feeds.Check(limited, source)
 	if errors.Is(err, feed.ErrBusy) {
 		return err // and look again when there is a reason to
 	}
@@ -152,17 +154,6 @@ func (r *Reconciler) forget(ref classes.Ref) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.last, ref)
-}
-
-// ask asks the store, with an end.
-func (r *Reconciler) ask(ctx context.Context, source feed.Source) error {
-	limited, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	err := r.Feeds.Check(limited, source)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return &store.Error{Reason: v1alpha1.ReasonStoreTimeout, Op: "check", Err: errors.New("no answer in time")}
-	}
-	return err
 }
 
 func notReady(reason, message string) metav1.Condition {

@@ -25,6 +25,16 @@ type result struct {
 	err     error
 }
 
+var _ feed.Sized = result{}
+
+// Size of the content in bytes.
+func (r result) Size() int {
+	if r.content == nil {
+		return 0
+	}
+	return r.content.Size()
+}
+
 // render renders the document, once per version and form for the whole fleet.
 func (r *Reconciler) render(_ context.Context, j *job) error {
 	spec := j.render.Spec

@@ -152,7 +152,7 @@ func TestRead_DoubtfulAnswersHoldForNoKey(t *testing.T) {
 	}
 }
 
-func TestList_AnswersTheIndexWhateverTheList(t *testing.T) {
+func TestIndex_WhateverTheList(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		status  int
@@ -165,8 +165,6 @@ func TestList_AnswersTheIndexWhateverTheList(t *testing.T) {
 		"an index with keys":                      {200, "7", `["a/b"]`, 7, "", false},
 		"more keys than anybody reads":            {200, "7", `["` + strings.Repeat("x", 8<<20) + `"]`, 7, "", false},
 		"no key that may be read":                 {404, "9", "", 9, "", false},
-		"a token that may not list":               {403, "", "Permission denied", 0, "", true},
-		"an unknown token":                        {403, "", "ACL not found", 0, v1alpha1.ReasonCredentialRejected, false},
 		"a page of somebody else":                 {200, "", "<html>", 0, v1alpha1.ReasonStoreUnreachable, false},
 		"a page of somebody else that is missing": {404, "", "<html>", 0, v1alpha1.ReasonStoreUnreachable, false},
 		"a server error":                          {500, "", secret, 0, v1alpha1.ReasonStoreUnreachable, false},
@@ -175,19 +173,117 @@ func TestList_AnswersTheIndexWhateverTheList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.RequestURI != "/v1/kv/a%20b/%C3%A9?index=3&keys=&separator=%2F&wait="+r.URL.Query().Get("wait") {
+				if r.RequestURI != "/v1/kv/a%20b/%C3%A9?index=3&keys=&separator=%2F&stale=&wait="+r.URL.Query().Get("wait") {
 					t.Errorf("asked %s", r.RequestURI)
 				}
 				if tc.header != "" {
 					w.Header().Set("X-Consul-Index", tc.header)
+					w.Header().Set("X-Consul-LastContact", "0")
+					w.Header().Set("X-Consul-KnownLeader", "true")
 				}
 				w.WriteHeader(tc.status)
 				fmt.Fprint(w, tc.body)
 			}))
 			t.Cleanup(server.Close)
-			index, err := requestsTo(t, server.URL).List(t.Context(), "a b/é", 3)
+			index, err := requestsTo(t, server.URL).Index(t.Context(), mux.Query{Prefix: "a b/é", After: 3})
 			if index != tc.index || store.ReasonOf(err) != tc.reason || errors.Is(err, mux.ErrRefused) != tc.refused {
 				t.Errorf("index %d, error %v with reason %q", index, err, store.ReasonOf(err))
+			}
+		})
+	}
+}
+
+// asked is a server that answers one way when it is asked to wait, as any server may
+// be, and another at once, which the leader alone does.
+func asked(t *testing.T, waiting, leader http.HandlerFunc) *requests {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		if query.Has("index") != query.Has("stale") || query.Has("index") == query.Has("consistent") {
+			t.Errorf("asked %s", r.RequestURI)
+		}
+		if query.Has("stale") {
+			waiting(w, r)
+			return
+		}
+		leader(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return requestsTo(t, server.URL)
+}
+
+// says answers with these headers.
+func says(status int, index, lastContact, knownLeader, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for name, value := range map[string]string{
+			"X-Consul-Index": index, "X-Consul-LastContact": lastContact, "X-Consul-KnownLeader": knownLeader,
+		} {
+			if value != "" {
+				w.Header().Set(name, value)
+			}
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}
+}
+
+func TestIndex_OfAServerThatMayLag(t *testing.T) {
+	t.Parallel()
+	leader := says(200, "90", "0", "true", "[]")
+	cases := map[string]struct {
+		waiting http.HandlerFunc
+		index   uint64 // zero when the answer is not relied on
+	}{
+		"it is the leader":                          {says(200, "101", "0", "true", "[]"), 101},
+		"it heard of the leader within the bound":   {says(200, "101", "10000", "true", "[]"), 101},
+		"it heard of the leader before the bound":   {says(200, "101", "10001", "true", "[]"), 0},
+		"it never heard of a leader":                {says(200, "101", "9223372036854", "true", "[]"), 0},
+		"it knows no leader":                        {says(200, "101", "0", "false", "[]"), 0},
+		"it says nothing of a leader":               {says(200, "101", "0", "", "[]"), 0},
+		"nothing moved":                             {says(200, "100", "0", "true", "[]"), 100},
+		"it is not where the question came from":    {says(200, "99", "0", "true", "[]"), 0},
+		"it holds nothing below the prefix yet":     {says(404, "1", "0", "true", ""), 0},
+		"nothing is left below the prefix":          {says(404, "101", "0", "true", ""), 101},
+		"it forbids what the leader may not forbid": {says(403, "", "", "", "Permission denied"), 0},
+		"it does not know the token":                {says(403, "", "", "", "ACL not found"), 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for what, query := range map[string]mux.Query{"below a prefix": {Prefix: "a/", After: 100}, "of a key": {Prefix: "a/b", Exact: true, After: 100}} {
+				r := asked(t, tc.waiting, leader)
+				index, err := r.Index(t.Context(), query)
+				if index != tc.index || errors.Is(err, mux.ErrLags) != (tc.index == 0) {
+					t.Errorf("%s: index %d, error %v; want %d", what, index, err, tc.index)
+				}
+				query.After = 0
+				if index, err := r.Index(t.Context(), query); index != 90 || err != nil {
+					t.Errorf("%s: of the leader index %d, error %v", what, index, err)
+				}
+			}
+		})
+	}
+}
+
+func TestIndex_ARefusalIsTheLeaders(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		body    string
+		exact   bool
+		reason  string
+		refused bool
+	}{
+		"a token that may not list":          {"Permission denied", false, "", true},
+		"a token that may not read":          {"Permission denied", true, v1alpha1.ReasonKeyForbidden, false},
+		"an unknown token":                   {"ACL not found", false, v1alpha1.ReasonCredentialRejected, false},
+		"an unknown token for a key that is": {"ACL not found", true, v1alpha1.ReasonCredentialRejected, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer := says(403, "", "", "", tc.body)
+			_, err := asked(t, answer, answer).Index(t.Context(), mux.Query{Prefix: "a", Exact: tc.exact})
+			if store.ReasonOf(err) != tc.reason || errors.Is(err, mux.ErrRefused) != tc.refused {
+				t.Errorf("error %v with reason %q", err, store.ReasonOf(err))
 			}
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/consul/api"
 
@@ -28,11 +27,8 @@ type Config struct {
 	Endpoint string
 	// Token is the ACL token; anonymous when empty.
 	Token string
-	// CAPEM is the CA of the endpoint's certificate in PEM; the system's roots when
-	// empty.
-	CAPEM []byte
-	// ServerName is the name in the certificate; the endpoint's host when empty.
-	ServerName string
+	// TLS says how the two ends prove themselves.
+	TLS link.TLS
 	// Datacenter to read from; the agent's own when empty.
 	Datacenter string
 	// Namespace of Consul Enterprise.
@@ -60,7 +56,7 @@ func New(cfg Config) (*Client, error) {
 	if err := link.CheckEndpoint(cfg.Endpoint); err != nil {
 		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: err}
 	}
-	transport, err := link.NewTransport(cfg.CAPEM, cfg.ServerName)
+	transport, err := link.NewTransport(cfg.TLS)
 	if err != nil {
 		return nil, &store.Error{Reason: v1alpha1.ReasonStoreTLSFailed, Op: "open", Err: err}
 	}
@@ -108,10 +104,8 @@ func newLibrary(cfg Config, next http.RoundTripper) (*api.Client, error) {
 // open is the gate before Through.
 type open struct{}
 
-func (open) Admit(context.Context) error { return nil }
-func (open) Enter(context.Context) error { return nil }
-func (open) Leave()                      {}
-func (open) Hush(time.Time)              {}
+func (open) Admit(context.Context) (store.Done, error) { return func(error) {}, nil }
+func (open) Enter(context.Context) (store.Done, error) { return func(error) {}, nil }
 
 // Through makes every request pass the gate.
 func (c *Client) Through(gate store.Gate) { c.mux.Through(gate) }

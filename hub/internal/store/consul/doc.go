@@ -1,9 +1,9 @@
 // Package consul reads documents from Consul's key-value store.
 //
-// A key is Consul's own, exactly. A version is the key's ModifyIndex. Reads are
-// made with Consul's default consistency, batches with full consistency: a stale
-// read could answer an older version after a newer one, and there is little load to
-// spread.
+// A key is Consul's own, exactly. A version is the key's ModifyIndex. Any server may
+// answer a query that waits for a change: it says no more than that something moved,
+// and is not relied on when the server lags. Everything else is read from the leader
+// with full consistency, so that a version never follows a newer one.
 //
 // However many documents are fetched and watched, a client has at most 32
 // connections, since an agent refuses more than 200 of one client by default.

@@ -20,6 +20,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/policy"
 	"dynamic-config.rs/fleet/hub/internal/store"
 	"dynamic-config.rs/fleet/hub/internal/store/consul"
+	"dynamic-config.rs/fleet/hub/internal/store/link"
 )
 
 // canary stands for everything a server's answer may hold.
@@ -38,6 +39,8 @@ func faulty(t *testing.T, handler http.HandlerFunc) *consul.Client {
 // answer writes what Consul would write, with its index.
 func answer(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("X-Consul-Index", "7")
+	w.Header().Set("X-Consul-LastContact", "0")
+	w.Header().Set("X-Consul-KnownLeader", "true")
 	w.WriteHeader(status)
 	fmt.Fprint(w, body)
 }
@@ -153,6 +156,43 @@ func TestClient_DoubtfulAnswers(t *testing.T) {
 	}
 }
 
+// TestClient_AFollowerSaysOnlyThatSomethingMoved has a server that waits answer what it
+// held long ago, or nothing, as one does that has lost its leader or has just started.
+func TestClient_AFollowerSaysOnlyThatSomethingMoved(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		index, lastContact, knownLeader string
+		status                          int
+	}{
+		"an older document, a minute after its leader's last word": {"5", "60000", "true", 200},
+		"an older document, without a leader":                      {"5", "0", "false", 200},
+		"an older document under a newer index":                    {"8", "0", "true", 200},
+		"an older index":                                           {"2", "0", "true", 200},
+		"no document, a minute after its leader's last word":       {"5", "60000", "true", 404},
+		"no document under an older index":                         {"1", "0", "true", 404},
+		"no document under a newer index":                          {"8", "0", "true", 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := faulty(t, func(w http.ResponseWriter, r *http.Request) {
+				if !r.URL.Query().Has("stale") {
+					answer(w, 200, pair("app/db", []byte("now")))
+					return
+				}
+				w.Header().Set("X-Consul-Index", tc.index)
+				w.Header().Set("X-Consul-LastContact", tc.lastContact)
+				w.Header().Set("X-Consul-KnownLeader", tc.knownLeader)
+				w.WriteHeader(tc.status)
+				fmt.Fprint(w, pair("app/db", []byte("long ago")))
+			})
+			doc, err := client.Watch(t.Context(), "app/db", "3")
+			if err != nil || string(doc.Text) != "now" || doc.Version != "7" {
+				t.Errorf("got %v, %v", doc, err)
+			}
+		})
+	}
+}
+
 // wantFailure checks reason and text, and that no cause holds the canary.
 func wantFailure(t *testing.T, err error, reason, text string) {
 	t.Helper()
@@ -248,10 +288,10 @@ func TestClient_TLS(t *testing.T) {
 		cfg  consul.Config
 		text string
 	}{
-		"the class's CA is trusted":          {consul.Config{Endpoint: server.URL, CAPEM: ca}, ""},
-		"the server name is the class's":     {consul.Config{Endpoint: server.URL, CAPEM: ca, ServerName: "example.com"}, ""},
+		"the class's CA is trusted":          {consul.Config{Endpoint: server.URL, TLS: link.TLS{CAPEM: ca}}, ""},
+		"the server name is the class's":     {consul.Config{Endpoint: server.URL, TLS: link.TLS{CAPEM: ca, ServerName: "example.com"}}, ""},
 		"an unknown authority is refused":    {consul.Config{Endpoint: server.URL}, "the certificate is signed by an unknown authority"},
-		"another server's name is refused":   {consul.Config{Endpoint: server.URL, CAPEM: ca, ServerName: "other"}, "the certificate is for another name"},
+		"another server's name is refused":   {consul.Config{Endpoint: server.URL, TLS: link.TLS{CAPEM: ca, ServerName: "other"}}, "the certificate is for another name"},
 		"a server without TLS is told apart": {consul.Config{Endpoint: strings.Replace(plain.URL, "http:", "https:", 1)}, "the TLS handshake failed"},
 	}
 	for name, tc := range cases {
@@ -281,7 +321,7 @@ func TestNew_Refuses(t *testing.T) {
 		"another scheme":      {consul.Config{Endpoint: "unix:///" + canary}, v1alpha1.ReasonClassInvalid},
 		"an empty endpoint":   {consul.Config{}, v1alpha1.ReasonClassInvalid},
 		"a malformed URL":     {consul.Config{Endpoint: "http://" + canary + "%zz"}, v1alpha1.ReasonClassInvalid},
-		"a CA that is no PEM": {consul.Config{Endpoint: "https://127.0.0.1:1", CAPEM: []byte(canary)}, v1alpha1.ReasonStoreTLSFailed},
+		"a CA that is no PEM": {consul.Config{Endpoint: "https://127.0.0.1:1", TLS: link.TLS{CAPEM: []byte(canary)}}, v1alpha1.ReasonStoreTLSFailed},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -320,17 +360,17 @@ func TestClient_SendsItsOwnKeyAndOptionsOnly(t *testing.T) {
 		uri   string
 		token string
 	}{
-		"a path in the endpoint": {consul.Config{Endpoint: "/proxy/consul/"}, "a", "/proxy/consul/v1/kv/a", ""},
-		"nothing stated":         {consul.Config{}, "a", "/v1/kv/a", ""},
+		"a path in the endpoint": {consul.Config{Endpoint: "/proxy/consul/"}, "a", "/proxy/consul/v1/kv/a?consistent=", ""},
+		"nothing stated":         {consul.Config{}, "a", "/v1/kv/a?consistent=", ""},
 		"everything stated": {
 			consul.Config{Token: "own", Datacenter: "dc", Namespace: "ns", Partition: "p"},
 			"a",
-			"/v1/kv/a?dc=dc&ns=ns&partition=p", "own",
+			"/v1/kv/a?consistent=&dc=dc&ns=ns&partition=p", "own",
 		},
-		"the ambient token stated": {consul.Config{Token: "ambient"}, "a", "/v1/kv/a", "ambient"},
-		"a blank in the key":       {consul.Config{}, "a b/c", "/v1/kv/a%20b/c", ""},
-		"a key beyond ASCII":       {consul.Config{}, "é", "/v1/kv/%C3%A9", ""},
-		"a key with operators":     {consul.Config{}, "a&b=c;d+e", "/v1/kv/a&b=c;d+e", ""},
+		"the ambient token stated": {consul.Config{Token: "ambient"}, "a", "/v1/kv/a?consistent=", "ambient"},
+		"a blank in the key":       {consul.Config{}, "a b/c", "/v1/kv/a%20b/c?consistent=", ""},
+		"a key beyond ASCII":       {consul.Config{}, "é", "/v1/kv/%C3%A9?consistent=", ""},
+		"a key with operators":     {consul.Config{}, "a&b=c;d+e", "/v1/kv/a&b=c;d+e?consistent=", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

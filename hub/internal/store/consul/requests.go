@@ -22,6 +22,9 @@ const (
 	// blockFor is how long Consul is asked to block, on average: below the idle
 	// timeout of usual proxies.
 	blockFor = 50 * time.Second
+	// maxLag is how long a server that is asked to wait may not have heard of the
+	// leader: many heartbeats, and short beside blockFor.
+	maxLag = 10 * time.Second
 )
 
 // Causes that the checks of answers tell apart.
@@ -40,13 +43,12 @@ type requests struct {
 
 var _ mux.Requests = (*requests)(nil)
 
-// Get reads a key, after blocking when it has an index to wait from.
-func (r *requests) Get(ctx context.Context, key policy.Key, index uint64) mux.Reading {
-	query, timeout := blocking(index)
-	bounded, cancel := context.WithTimeout(ctx, timeout)
+// Get reads a key.
+func (r *requests) Get(ctx context.Context, key policy.Key) mux.Reading {
+	bounded, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	bounded, met := withExchange(bounded)
-	pair, meta, err := r.client.KV().Get(string(key), query.WithContext(bounded))
+	pair, meta, err := r.client.KV().Get(string(key), (&api.QueryOptions{RequireConsistent: true}).WithContext(bounded))
 	if ctx.Err() != nil {
 		return mux.Reading{Err: ctx.Err()}
 	}
@@ -64,29 +66,56 @@ func (r *requests) Get(ctx context.Context, key policy.Key, index uint64) mux.Re
 	return mux.Reading{Doc: documentOf(pair), Index: meta.LastIndex}
 }
 
-// List blocks until a key below the prefix moves. The answer's list is not read: the
-// index says it all.
-func (r *requests) List(ctx context.Context, prefix string, index uint64) (uint64, error) {
-	query, timeout := blocking(index)
+// Index asks any server when it waits, else the leader. The answer's body is not read:
+// the index says it all.
+func (r *requests) Index(ctx context.Context, q mux.Query) (uint64, error) {
+	options, timeout := modeOf(q.After)
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	bounded, met := withExchange(bounded)
 	met.unread = true
-	// The separator makes the list short; the index counts all that it hides.
-	_, meta, err := r.client.KV().Keys(prefix, "/", query.WithContext(bounded))
+	meta, err := r.ask(q, options.WithContext(bounded))
 	switch {
 	case ctx.Err() != nil:
 		return 0, ctx.Err()
 	case err == nil && !met.indexed:
 		err = errNotConsul
+	case err == nil && options.AllowStale && lags(meta, q.After):
+		return 0, mux.ErrLags
 	case err == nil:
 		return meta.LastIndex, nil
 	}
-	failure := classify(err, met)
-	if failure.Reason == v1alpha1.ReasonKeyForbidden {
-		return 0, mux.ErrRefused
+	return 0, unindexed(classify(err, met), q, options.AllowStale)
+}
+
+// unindexed is the error of an Index that failed; stale says that any server may have
+// answered.
+func unindexed(failure *store.Error, q mux.Query, stale bool) error {
+	forbidden := failure.Reason == v1alpha1.ReasonKeyForbidden
+	switch {
+	case stale && (forbidden || failure.Reason == v1alpha1.ReasonCredentialRejected):
+		return mux.ErrLags // it may not know the token yet
+	case forbidden && !q.Exact:
+		return mux.ErrRefused
 	}
-	return 0, failure
+	return failure
+}
+
+func (r *requests) ask(q mux.Query, options *api.QueryOptions) (*api.QueryMeta, error) {
+	if q.Exact {
+		_, meta, err := r.client.KV().Get(q.Prefix, options)
+		return meta, err
+	}
+	// The separator makes the list short; the index counts all that it hides.
+	_, meta, err := r.client.KV().Keys(q.Prefix, "/", options)
+	return meta, err
+}
+
+// lags says whether the server that answered may have missed a change: when it looked,
+// it heard no leader, or had not for long, or was not even where the question was
+// asked from.
+func lags(meta *api.QueryMeta, after uint64) bool {
+	return !meta.KnownLeader || meta.LastContact > maxLag || meta.LastIndex < after
 }
 
 // Read reads keys in one transaction, with consistency: a group goes on from the
@@ -202,14 +231,14 @@ func checkAnswer(pair *api.KVPair, key policy.Key, met *exchange) error {
 	return nil
 }
 
-// blocking answers how to ask from an index on, and how long that may take.
-func blocking(index uint64) (*api.QueryOptions, time.Duration) {
-	if index == 0 {
-		return &api.QueryOptions{}, fetchTimeout
+// modeOf answers how to ask from an index on, and how long that may take.
+func modeOf(after uint64) (*api.QueryOptions, time.Duration) {
+	if after == 0 {
+		return &api.QueryOptions{RequireConsistent: true}, fetchTimeout
 	}
 	wait := jitter(blockFor)
 	// Consul adds up to a sixteenth of the wait on its own.
-	return &api.QueryOptions{WaitIndex: index, WaitTime: wait}, wait + wait/16 + fetchTimeout
+	return &api.QueryOptions{AllowStale: true, WaitIndex: after, WaitTime: wait}, wait + wait/16 + fetchTimeout
 }
 
 // jitter answers a duration within a fifth of the given one.

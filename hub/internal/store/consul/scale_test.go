@@ -143,6 +143,7 @@ func (f *fleet) quiet(tb testing.TB) {
 type counter struct {
 	url            string
 	requests, sent atomic.Int64 // and bytes of answers
+	waits          atomic.Int64 // requests that block until something changes
 
 	// mu guards what follows.
 	mu         sync.Mutex
@@ -166,6 +167,9 @@ func count(tb testing.TB, agent string) *counter {
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.requests.Add(1)
+		if r.URL.Query().Has("index") {
+			c.waits.Add(1)
+		}
 		body, err := io.ReadAll(r.Body) // the proxy would still read it while it answers
 		if err != nil {
 			return

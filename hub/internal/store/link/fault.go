@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
@@ -41,8 +42,16 @@ func isTLS(err error) bool {
 	}
 	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
 	_, record := errors.AsType[tls.RecordHeaderError](err)
-	_, alert := errors.AsType[tls.AlertError](err)
-	return verification || record || alert
+	return verification || record || alertOf(err) != nil
+}
+
+// alertOf is the alert by which the other side ended the connection; nil where it
+// did not. Its type is unexported, its text one of a fixed list.
+func alertOf(err error) error {
+	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "remote error" {
+		return network.Err
+	}
+	return nil
 }
 
 // tlsFault names the fault by its type; the library's texts may quote what the
@@ -59,6 +68,9 @@ func tlsFault(err error) string {
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "the certificate is not accepted"
+	}
+	if alert := alertOf(err); alert != nil {
+		return "the store ended the TLS connection: " + strings.TrimPrefix(alert.Error(), "tls: ")
 	}
 	return "the TLS handshake failed"
 }

@@ -40,20 +40,49 @@ func CheckEndpoint(endpoint string) error {
 	return nil
 }
 
-// NewTransport answers a transport of its own, without a proxy. It trusts the CA in
-// PEM, or the system's roots when caPEM is empty, for serverName, or the endpoint's
-// host when that is empty.
-func NewTransport(caPEM []byte, serverName string) (*http.Transport, error) {
-	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: serverName}
-	if len(caPEM) > 0 {
-		tlsConfig.RootCAs = x509.NewCertPool()
-		if !tlsConfig.RootCAs.AppendCertsFromPEM(caPEM) {
+// TLS is how the two ends of a connection prove themselves. Certificates and keys
+// are PEM.
+type TLS struct {
+	// CAPEM is the CA of the endpoint's certificate; the system's roots when empty.
+	CAPEM []byte
+	// CertPEM is what the client shows, leaf first; nothing when empty.
+	CertPEM []byte
+	// KeyPEM is the key of CertPEM.
+	KeyPEM []byte
+	// ServerName is the name in the endpoint's certificate; the endpoint's host when
+	// empty.
+	ServerName string
+}
+
+// config quotes nothing of what it reads in its errors.
+func (t TLS) config() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if len(t.CAPEM) > 0 {
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(t.CAPEM) {
 			return nil, errors.New("the CA holds no certificate in PEM")
 		}
 	}
+	if len(t.CertPEM) > 0 || len(t.KeyPEM) > 0 {
+		pair, err := tls.X509KeyPair(t.CertPEM, t.KeyPEM)
+		if err != nil {
+			return nil, errors.New("the client certificate and its key are not PEM, or do not belong together")
+		}
+		// Shown whatever authorities the server names: it then says what it misses.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	}
+	return c, nil
+}
+
+// NewTransport answers a transport of its own, without a proxy.
+func NewTransport(t TLS) (*http.Transport, error) {
+	config, err := t.config()
+	if err != nil {
+		return nil, err
+	}
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSClientConfig:     tlsConfig,
+		TLSClientConfig:     config,
 		TLSHandshakeTimeout: dialTimeout,
 		MaxIdleConnsPerHost: idleConns,
 		IdleConnTimeout:     90 * time.Second,

@@ -12,6 +12,7 @@ import (
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/store"
+	"dynamic-config.rs/fleet/hub/internal/store/link"
 	"dynamic-config.rs/fleet/hub/internal/store/vault"
 )
 
@@ -315,7 +316,7 @@ func TestNew_Refuses(t *testing.T) {
 		"another scheme":         {vault.Config{Endpoint: "unix:///" + canary, Credential: "t"}, v1alpha1.ReasonClassInvalid},
 		"an empty endpoint":      {vault.Config{Credential: "t"}, v1alpha1.ReasonClassInvalid},
 		"a malformed URL":        {vault.Config{Endpoint: "http://" + canary + "%zz", Credential: "t"}, v1alpha1.ReasonClassInvalid},
-		"a CA that is no PEM":    {vault.Config{Endpoint: "https://127.0.0.1:1", Credential: "t", CAPEM: []byte(canary)}, v1alpha1.ReasonStoreTLSFailed},
+		"a CA that is no PEM":    {vault.Config{Endpoint: "https://127.0.0.1:1", Credential: "t", TLS: link.TLS{CAPEM: []byte(canary)}}, v1alpha1.ReasonStoreTLSFailed},
 		"no credential":          {vault.Config{Endpoint: "https://127.0.0.1:1"}, v1alpha1.ReasonCredentialNotFound},
 		"a login without secret": {vault.Config{Endpoint: "https://127.0.0.1:1", Login: &vault.Login{Mount: "jwt", Role: "r"}}, v1alpha1.ReasonCredentialNotFound},
 		"a token of two lines":   {vault.Config{Endpoint: "https://127.0.0.1:1", Credential: canary + "\nX-Other: 1"}, v1alpha1.ReasonCredentialRejected},

@@ -21,6 +21,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/policy"
 	"dynamic-config.rs/fleet/hub/internal/store"
+	"dynamic-config.rs/fleet/hub/internal/store/link"
 	"dynamic-config.rs/fleet/hub/internal/store/storetest"
 	"dynamic-config.rs/fleet/hub/internal/store/vault"
 	"dynamic-config.rs/fleet/internal/testenv"
@@ -228,10 +229,10 @@ func TestClient_TLS(t *testing.T) {
 		cfg  vault.Config
 		text string
 	}{
-		"the class's CA is trusted":        {vault.Config{CAPEM: ca}, ""},
-		"the server name is the class's":   {vault.Config{CAPEM: ca, ServerName: "example.com"}, ""},
+		"the class's CA is trusted":        {vault.Config{TLS: link.TLS{CAPEM: ca}}, ""},
+		"the server name is the class's":   {vault.Config{TLS: link.TLS{CAPEM: ca, ServerName: "example.com"}}, ""},
 		"an unknown authority is refused":  {vault.Config{}, "the certificate is signed by an unknown authority"},
-		"another server's name is refused": {vault.Config{CAPEM: ca, ServerName: "other"}, "the certificate is for another name"},
+		"another server's name is refused": {vault.Config{TLS: link.TLS{CAPEM: ca, ServerName: "other"}}, "the certificate is for another name"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

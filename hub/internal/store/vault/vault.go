@@ -25,11 +25,8 @@ type Config struct {
 	Credential string
 	// Login is how to log in; the credential itself is the token when nil.
 	Login *Login
-	// CAPEM is the CA of the endpoint's certificate in PEM; the system's roots when
-	// empty.
-	CAPEM []byte
-	// ServerName is the name in the certificate; the endpoint's host when empty.
-	ServerName string
+	// TLS says how the two ends prove themselves.
+	TLS link.TLS
 	// Namespace of Vault Enterprise or OpenBao.
 	Namespace string
 	// KVVersion of every engine, 1 or 2; asked of Vault when zero. When stated, an
@@ -65,7 +62,7 @@ func New(cfg Config) (*Client, error) {
 	if err := check(cfg); err != nil {
 		return nil, err
 	}
-	transport, err := link.NewTransport(cfg.CAPEM, cfg.ServerName)
+	transport, err := link.NewTransport(cfg.TLS)
 	if err != nil {
 		return nil, refuse(v1alpha1.ReasonStoreTLSFailed, err.Error())
 	}

@@ -4,14 +4,16 @@
 //
 // Fetches that wait at the same time are read in batches. The watched keys are
 // split into at most maxGroups groups by common prefix, each with one blocking query
-// under way ([split] is pure). A group of one key asks for the key itself, and the
-// answer is the document. A larger one asks for what is below its prefix; the
-// answer only says that something there moved, and the group's keys are read again
-// in batches; a large group first asks which of its parts moved.
+// under way ([split] is pure). The query is about the key of a group of one, and about
+// what is below its prefix for a larger one. Its answer only says that something
+// moved, and the group's keys are read again in batches; a large group first asks which
+// of its parts moved.
 //
 // What must hold, so that no change is missed: every key of a group was read at the
-// index that the group's query waits from, or after it, or is about to be read. What
-// Consul does not tell a query is found by reading all of a group once in a while.
+// index that the group's query waits from, or after it, or is about to be read. So a
+// server that lags may answer a query late, but nothing it holds is ever taken for a
+// document. What Consul does not tell a query is found by reading all of a group once
+// in a while.
 //
 // The [Mux] starts one goroutine at its first call, which owns all others; Close
 // ends it.

@@ -3,6 +3,7 @@ package mux
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,26 +27,43 @@ func TestMain(m *testing.M) {
 type fake struct {
 	latency            time.Duration
 	noLists, noBatches bool
-	batchBytes         int // larger answers are too large; no bound when zero
-	gets, lists        int
+	batchBytes         int   // larger answers are too large; no bound when zero
+	gets, lists, waits int   // waits are for a key alone
 	batches            []int // how many keys each had
 	blocking, most     int   // blocking queries under way
 
-	mu        sync.Mutex
-	index     uint64
-	docs      map[policy.Key]*store.Document
-	deleted   map[policy.Key]uint64
+	mu sync.Mutex
+	content
+	behind    *content // what a query that waits sees; the same when nil
+	partition bool     // and whether that is known
 	forbidden map[policy.Key]bool
 	failure   error
 	changed   chan struct{}
 }
 
+// content is what a server holds.
+type content struct {
+	index   uint64
+	docs    map[policy.Key]*store.Document
+	deleted map[policy.Key]uint64
+}
+
 func newFake() *fake {
 	return &fake{
-		index: 10, docs: map[policy.Key]*store.Document{}, deleted: map[policy.Key]uint64{},
+		content:   content{10, map[policy.Key]*store.Document{}, map[policy.Key]uint64{}},
 		forbidden: map[policy.Key]bool{}, changed: make(chan struct{}),
 	}
 }
+
+// fallBehind has the queries that wait see the store as it is now, until catchUp.
+func (f *fake) fallBehind(partition bool) {
+	f.change(func() {
+		f.behind = &content{f.index, maps.Clone(f.docs), maps.Clone(f.deleted)}
+		f.partition = partition
+	})
+}
+
+func (f *fake) catchUp() { f.change(func() { f.behind, f.partition = nil, false }) }
 
 // change does something to the store and wakes the blocking queries.
 func (f *fake) change(what func()) {
@@ -123,34 +141,34 @@ func (f *fake) look(key policy.Key) Reading {
 	return Reading{Doc: doc, Index: indexOf(doc.Version)}
 }
 
-// below is the index of a prefix; called with mu held.
-func (f *fake) below(prefix string) uint64 {
+// at is the index of what a query is about.
+func (c *content) at(q Query) uint64 {
+	about := func(key policy.Key) bool {
+		return string(key) == q.Prefix || !q.Exact && strings.HasPrefix(string(key), q.Prefix)
+	}
 	var index uint64
-	for key, doc := range f.docs {
-		if strings.HasPrefix(string(key), prefix) {
+	for key, doc := range c.docs {
+		if about(key) {
 			index = max(index, indexOf(doc.Version))
 		}
 	}
-	for key, at := range f.deleted {
-		if strings.HasPrefix(string(key), prefix) {
+	for key, at := range c.deleted {
+		if about(key) {
 			index = max(index, at)
 		}
 	}
 	if index == 0 {
-		return f.index
+		return c.index
 	}
 	return index
 }
 
 // Get is part of Requests.
-func (f *fake) Get(ctx context.Context, key policy.Key, index uint64) (got Reading) {
+func (f *fake) Get(ctx context.Context, key policy.Key) (got Reading) {
 	f.count(func() { f.gets++ })
-	err := f.block(ctx, index, func() (uint64, error) {
+	err := f.block(ctx, 0, func() (uint64, error) {
 		got = f.look(key)
-		if got.settled() {
-			return got.Index, nil
-		}
-		return 0, got.Err
+		return got.Index, nil
 	})
 	if ctx.Err() != nil {
 		return Reading{Err: err}
@@ -158,19 +176,36 @@ func (f *fake) Get(ctx context.Context, key policy.Key, index uint64) (got Readi
 	return got
 }
 
-// List is part of Requests.
-func (f *fake) List(ctx context.Context, prefix string, index uint64) (at uint64, err error) {
-	f.count(func() { f.lists++ })
-	err = f.block(ctx, index, func() (uint64, error) {
+// Index is part of Requests.
+func (f *fake) Index(ctx context.Context, q Query) (at uint64, err error) {
+	f.count(func() {
+		if q.Exact {
+			f.waits++
+		} else {
+			f.lists++
+		}
+	})
+	err = f.block(ctx, q.After, func() (uint64, error) {
 		switch {
 		case f.failure != nil:
 			return 0, f.failure
-		case f.noLists:
+		case f.noLists && !q.Exact:
 			return 0, ErrRefused
+		case q.Exact && f.forbidden[policy.Key(q.Prefix)]:
+			return 0, f.look(policy.Key(q.Prefix)).Err
 		}
-		at = f.below(prefix)
+		seen := &f.content
+		if f.behind != nil && q.After > 0 {
+			seen = f.behind
+		}
+		at = seen.at(q)
 		return at, nil
 	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil && q.After > 0 && (at < q.After || f.partition) {
+		return 0, ErrLags
+	}
 	return at, err
 }
 
@@ -238,16 +273,15 @@ func (f *fake) block(ctx context.Context, index uint64, evaluate func() (uint64,
 	}
 }
 
-// open is a gate that lets everything pass and notes when the store wants quiet.
-type open struct{ hushed chan time.Time }
+// open is a gate that lets everything pass and notes how long the store wants quiet.
+type open struct{ hushed chan time.Duration }
 
-func (g open) Admit(context.Context) error { return nil }
-func (g open) Enter(context.Context) error { return nil }
-func (g open) Leave()                      {}
-func (g open) Hush(until time.Time) {
-	select {
-	case g.hushed <- until:
-	default:
+func (g open) Admit(context.Context) (store.Done, error) { return g.done, nil }
+func (g open) Enter(context.Context) (store.Done, error) { return g.done, nil }
+
+func (g open) done(err error) {
+	if failure, ok := errors.AsType[*store.Error](err); ok && failure.RetryAfter > 0 {
+		g.hushed <- failure.RetryAfter
 	}
 }
 
@@ -264,7 +298,7 @@ type rig struct {
 
 func startRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{fake: newFake(), gate: open{make(chan time.Time, 1)}, seen: map[policy.Key]string{}}
+	r := &rig{fake: newFake(), gate: open{make(chan time.Duration, 1)}, seen: map[policy.Key]string{}}
 	r.mux = New(r.fake, r.gate)
 	return r
 }
@@ -329,7 +363,7 @@ func (r *rig) stale(keys []policy.Key) int {
 func (r *rig) requests() int {
 	r.fake.mu.Lock()
 	defer r.fake.mu.Unlock()
-	return r.gets + r.lists + len(r.batches)
+	return r.gets + r.lists + r.waits + len(r.batches)
 }
 
 // counts answers how many lists were asked for, and the sizes of the batches.

@@ -32,6 +32,7 @@ type group struct {
 	members []*entry
 	index   uint64    // to wait from; zero before the first answer
 	checked time.Time // when all keys were read
+	doubt   bool      // the last answer was of a server that lags; of follow alone
 }
 
 // replan forgets what nobody asks for, divides the watched keys anew and answers the
@@ -119,7 +120,7 @@ func (m *Mux) assign(g *group, s scope) {
 	for _, key := range s.keys {
 		e := m.entries[key]
 		if e.group != g && g.index > 0 && e.asOf < g.index {
-			m.enqueue(e)
+			m.enqueue(e, store.Periodic)
 		}
 		e.group = g
 		g.members = append(g.members, e)
@@ -145,27 +146,21 @@ func (m *Mux) refuse(e *entry, err error) {
 	m.deliver(e, Reading{Err: err}, m.clock, nil)
 }
 
-// turn is one query of a group and what follows from it. Its news say whether it was
-// worth it.
-type turn func(context.Context, *group) (news bool, err error)
-
-// turnOf says how a group asks; called with mu held. A group of one key stays one.
-func (m *Mux) turnOf(g *group) turn {
-	if len(g.keys) == 1 {
-		return m.getOnce
-	}
-	return m.listOnce
-}
-
 // follow makes a group's queries until the context ends or one fails.
-func (m *Mux) follow(ctx context.Context, g *group, turn turn) {
+func (m *Mux) follow(ctx context.Context, g *group) {
 	pace := rate.NewLimiter(rate.Every(hotPause), hotBurst)
-	vain := 0
+	vain, asked := 0, time.Time{}
 	for {
-		if sleep(ctx, max(pace.Reserve().Delay(), calm(vain))) != nil || m.gate.Admit(ctx) != nil {
+		pause := calm(vain) - time.Since(asked)
+		if sleep(ctx, max(pace.Reserve().Delay(), pause)) != nil {
 			return
 		}
-		news, err := turn(ctx, g)
+		done, err := m.gate.Admit(ctx)
+		if err != nil {
+			return
+		}
+		asked = time.Now()
+		news, err := m.turn(ctx, g, done)
 		if ctx.Err() != nil {
 			return
 		}
@@ -178,24 +173,6 @@ func (m *Mux) follow(ctx context.Context, g *group, turn turn) {
 			vain = 0
 		}
 	}
-}
-
-// getOnce asks for the group's only key.
-func (m *Mux) getOnce(ctx context.Context, g *group) (news bool, err error) {
-	m.mu.Lock()
-	e, index := g.members[0], g.index
-	m.clock++
-	sent := m.clock
-	m.mu.Unlock()
-	got := m.requests.Get(ctx, e.key, index)
-	if ctx.Err() != nil || !got.settled() {
-		return false, got.Err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.advance(g, got.Index)
-	m.deliver(e, got, sent, nil)
-	return true, nil
 }
 
 // advance moves a group's index on. It starts anew when the store's index went back
@@ -220,7 +197,6 @@ func (m *Mux) advance(g *group, answered uint64) {
 func (m *Mux) fail(g *group, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.heed(err)
 	if errors.Is(err, ErrRefused) {
 		m.listAt = time.Now().Add(refusedFor)
 	}

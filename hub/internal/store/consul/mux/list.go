@@ -2,18 +2,29 @@ package mux
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"dynamic-config.rs/fleet/hub/internal/policy"
+	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
-// listOnce asks for what is below the group's prefix, and has its keys read when
-// something there moved.
-func (m *Mux) listOnce(ctx context.Context, g *group) (news bool, err error) {
+// turn waits until something moves below the group's prefix, or its only key does, and
+// has its keys read. Its news say whether the query was worth it. After an answer that
+// cannot be relied on, it does not wait: the leader is asked how things are.
+func (m *Mux) turn(ctx context.Context, g *group, done store.Done) (news bool, err error) {
 	m.mu.Lock()
-	prefix, before, due := g.prefix, g.index, g.checked.Add(recheck)
+	query := Query{Prefix: g.prefix, Exact: len(g.keys) == 1, After: g.index}
+	before, due := g.index, g.checked.Add(recheck)
 	m.mu.Unlock()
-	after, err := m.requests.List(ctx, prefix, before)
+	if g.doubt {
+		query.After = 0
+	}
+	after, err := m.requests.Index(ctx, query)
+	done(err)
+	if g.doubt = errors.Is(err, ErrLags); g.doubt {
+		return true, nil
+	}
 	quiet := after == before
 	if err != nil || quiet && time.Now().Before(due) {
 		return true, err
@@ -23,15 +34,21 @@ func (m *Mux) listOnce(ctx context.Context, g *group) (news bool, err error) {
 	if before > 0 && after > before {
 		m.narrow(ctx, m.keysOf(g), before, still)
 	}
-	for _, r := range m.woken(g, after, still) {
+	moved, err := await(ctx, m.woken(g, after, still))
+	return news || moved, err
+}
+
+// await waits for the rereads and answers whether one brought another version.
+func await(ctx context.Context, reads []reread) (moved bool, err error) {
+	for _, r := range reads {
 		select {
 		case <-ctx.Done():
-			return news, ctx.Err()
+			return moved, ctx.Err()
 		case got := <-r.waiter.answer:
-			news = news || got.settled() && got.version() != r.had
+			moved = moved || got.settled() && got.version() != r.had
 		}
 	}
-	return news, nil
+	return moved, nil
 }
 
 // reread is a read that a group waits for.
@@ -74,11 +91,13 @@ func (m *Mux) narrow(ctx context.Context, keys []policy.Key, index uint64, still
 
 // ask lists a prefix without blocking.
 func (m *Mux) ask(ctx context.Context, prefix string) (uint64, error) {
-	if err := m.gate.Enter(ctx); err != nil {
+	done, err := m.gate.Enter(ctx)
+	if err != nil {
 		return 0, err
 	}
-	defer m.gate.Leave()
-	return m.requests.List(ctx, prefix, 0)
+	index, err := m.requests.Index(ctx, Query{Prefix: prefix})
+	done(err)
+	return index, err
 }
 
 // woken has the keys of a group read whose query came back, but those that stand
@@ -102,7 +121,7 @@ func (m *Mux) woken(g *group, index uint64, still map[policy.Key]bool) []reread 
 		}
 		w := &waiter{answer: make(chan Reading, 1)}
 		e.waiters[w] = struct{}{}
-		m.enqueue(e)
+		m.enqueue(e, store.Prompt)
 		reads = append(reads, reread{w, e.version})
 	}
 	return reads

@@ -3,7 +3,6 @@ package mux
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
@@ -28,6 +27,8 @@ var (
 	// ErrRefused says that the server does not serve this kind of request, or not
 	// with this token.
 	ErrRefused = errors.New("the request is not served")
+	// ErrLags says that the answer is of a server that may be behind the leader.
+	ErrLags = errors.New("the server lags")
 	// ErrTooLarge says that the answer of a batch is larger than what is read.
 	ErrTooLarge = errors.New("the answer is too large")
 )
@@ -52,19 +53,28 @@ func (r Reading) version() string {
 	return r.Doc.Version
 }
 
+// Query asks for the index at which something changed last.
+type Query struct {
+	// Prefix is what the keys begin with, or the only key when Exact.
+	Prefix string
+	Exact  bool
+	// After is the index to wait from; zero for an answer at once.
+	After uint64
+}
+
 // Requests are requests to the store, one a call. A document's version is the index
-// of its change.
+// of its change. All but an Index that waits see every change that any request saw
+// before.
 type Requests interface {
-	// Get reads a document. With an index it blocks, for about a minute at most,
-	// until the document changes after that index.
-	Get(ctx context.Context, key policy.Key, index uint64) Reading
-	// List blocks like Get until a key that begins with prefix changes, and answers
-	// the index to go on from. It answers ErrRefused where the token may not list.
-	List(ctx context.Context, prefix string, index uint64) (uint64, error)
-	// Read reads documents, one Reading for each key in the same order. It sees every
-	// change that any request saw before. It answers ErrRefused, ErrTooLarge, or
-	// an *store.Error that holds for all of them.
+	// Get reads a document.
+	Get(ctx context.Context, key policy.Key) Reading
+	// Read reads documents, one Reading for each key in the same order. It answers
+	// ErrRefused, ErrTooLarge, or an *store.Error that holds for all of them.
 	Read(ctx context.Context, keys []policy.Key) ([]Reading, error)
+	// Index answers the index to go on from. With one to wait from, it blocks until
+	// something changes after that, for about a minute at most, and may answer ErrLags
+	// instead. It answers ErrRefused where the token may not list.
+	Index(ctx context.Context, q Query) (uint64, error)
 }
 
 // Mux serves fetches and watches. It is safe for concurrent use.
@@ -81,39 +91,16 @@ type Mux struct {
 	mu      sync.Mutex
 	entries map[policy.Key]*entry
 	groups  map[string]*group
-	queue   []*entry // to be read
-	reads   int      // batches under way
-	pending int      // of them, those that wait for the gate
-	clock   uint64   // counts requests and answers
-	index   uint64   // the highest that the store answered
-	era     int      // counts how often the index went back
+	queue   queue  // to be read
+	reads   int    // batches under way
+	pending int    // of them, those that wait for the gate
+	clock   uint64 // counts requests and answers
+	index   uint64 // the highest that the store answered
+	era     int    // counts how often the index went back
 	planAt  time.Time
 	unsplit time.Time // since when new keys wait for the next plan
 	// Not tried before, because it was refused:
 	listAt, batchAt time.Time
-}
-
-// entry is what is known of one key while somebody asks for it, and a little longer.
-type entry struct {
-	key     policy.Key
-	known   bool // version says what it was
-	version string
-	asOf    uint64 // index of the store at which it was so
-	updated uint64 // clock of the last reading
-	size    int    // bytes
-	queued  bool
-	watched bool
-	waiters map[*waiter]struct{}
-	idle    time.Time // since when nobody waits
-	group   *group
-}
-
-// waiter is a call that waits: a watch for another version than after, a fetch for
-// the next read.
-type waiter struct {
-	watch  bool
-	after  string
-	answer chan Reading // room for one
 }
 
 // New answers a Mux whose requests pass the gate.
@@ -161,6 +148,7 @@ func (m *Mux) await(ctx context.Context, key policy.Key, w *waiter) Reading {
 		m.stop = stop
 		m.ended.Go(func() { m.run(own) })
 	})
+	w.urgency = store.PriorityOf(ctx)
 	e := m.join(key, w)
 	select {
 	case got := <-w.answer:
@@ -193,7 +181,7 @@ func (m *Mux) step(ctx context.Context, tasks *sync.WaitGroup) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// Those that wait for the gate will take what is queued.
-	for m.reads < maxReads && m.pending*m.batch < len(m.queue) {
+	for m.reads < maxReads && m.pending*m.batch < m.queue.len() {
 		m.reads++
 		m.pending++
 		tasks.Go(func() { m.read(ctx) })
@@ -202,10 +190,9 @@ func (m *Mux) step(ctx context.Context, tasks *sync.WaitGroup) time.Duration {
 		for _, g := range m.replan() {
 			own, cancel := context.WithCancel(ctx)
 			g.cancel = cancel
-			turn := m.turnOf(g)
 			tasks.Go(func() {
 				defer cancel()
-				m.follow(own, g, turn)
+				m.follow(own, g)
 			})
 		}
 	}
@@ -213,69 +200,6 @@ func (m *Mux) step(ctx context.Context, tasks *sync.WaitGroup) time.Duration {
 		return time.Hour
 	}
 	return time.Until(m.planAt)
-}
-
-// join adds a waiter.
-func (m *Mux) join(key policy.Key, w *waiter) *entry {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, ok := m.entries[key]
-	if !ok {
-		e = &entry{key: key, waiters: map[*waiter]struct{}{}}
-		m.entries[key] = e
-	}
-	e.waiters[w] = struct{}{}
-	if !w.watch {
-		m.enqueue(e)
-		return e
-	}
-	e.watched = true
-	if !e.known {
-		// The caller read it, when the store was at that index.
-		e.known, e.version, e.asOf = true, w.after, indexOf(w.after)
-	}
-	if e.version != w.after || e.isBehind() {
-		m.enqueue(e)
-	}
-	if e.group == nil {
-		m.planSoon()
-	}
-	return e
-}
-
-// isBehind says whether the group's query waits from an index at which the key was
-// not read: a read failed meanwhile.
-func (e *entry) isBehind() bool {
-	return e.group != nil && len(e.group.members) > 1 && e.asOf < e.group.index
-}
-
-// indexOf answers the index of a version; zero where there is none.
-func indexOf(version string) uint64 {
-	index, err := strconv.ParseUint(version, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return index
-}
-
-// part removes a waiter whose call ended.
-func (m *Mux) part(e *entry, w *waiter) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(e.waiters, w)
-	m.rest(e)
-}
-
-// rest notes when nobody waits any more; called with mu held.
-func (m *Mux) rest(e *entry) {
-	if len(e.waiters) > 0 {
-		return
-	}
-	e.idle = time.Now()
-	if m.planAt.IsZero() {
-		m.planAt = e.idle.Add(linger)
-		m.look()
-	}
 }
 
 // planSoon has the keys divided anew: at once while each has a query of its own,

@@ -125,6 +125,10 @@ func (r *rig) upset(u upset, keys []policy.Key) {
 	case "forget":
 		pass(15 * time.Minute) // Consul's least
 		r.forget()
+	case "lag", "partition":
+		r.fallBehind(u.what == "partition")
+	case "catch up":
+		r.catchUp()
 	case "down":
 		r.fail(&store.Error{Reason: v1alpha1.ReasonStoreUnreachable, Err: errors.New("down")})
 	case "up":
@@ -143,6 +147,7 @@ func TestMux_NothingIsMissed(t *testing.T) {
 		// A follower waits 15 s after an outage, a group as long after waking in vain.
 		"changes and outages":                    {[]string{"put", "put", "put", "remove", "forget", "down", "up"}, 2*calmest + 10*time.Second},
 		"also rights, and snapshots of long ago": {[]string{"put", "put", "remove", "forget", "down", "up", "restore", "forbid", "allow"}, recheck + 3*time.Minute},
+		"also servers that lag":                  {[]string{"put", "put", "remove", "lag", "catch up", "down", "up"}, 2*calmest + 10*time.Second},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -175,6 +180,7 @@ func missed(t *testing.T, latency time.Duration, keys []policy.Key, steps []upse
 		for _, step := range steps {
 			r.upset(step, keys)
 		}
+		r.catchUp()
 		r.fail(nil)
 		pass(soon)
 	})
@@ -209,6 +215,65 @@ func TestMux_ARestoredSnapshotIsSeenAtOnce(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestMux_AServerThatLagsTakesNoDocumentBack has queries that wait answered by a server
+// that stands still.
+func TestMux_AServerThatLagsTakesNoDocumentBack(t *testing.T) {
+	for name, keys := range map[string][]policy.Key{"alone": numbered(16), "in groups": numbered(150)} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				for _, key := range keys {
+					r.put(key, "one")
+				}
+				r.fallBehind(false)
+				changed := []policy.Key{keys[3], keys[4]}
+				r.during(t, keys, func() {
+					pass(20 * time.Second)
+					r.put(keys[3], "two")
+					r.remove(keys[4])
+					for _, key := range changed {
+						_ = r.mux.Fetch(t.Context(), key) // another caller learns of it
+					}
+					for range 100 {
+						pass(5 * time.Second)
+						for _, key := range changed {
+							if r.knows(key) != r.version(key) {
+								t.Fatalf("%s is known as %s, is %s", key, r.knows(key), r.version(key))
+							}
+						}
+					}
+					before := r.requests()
+					pass(10 * time.Minute)
+					if n := r.requests() - before; n > 10*16*4 {
+						t.Errorf("%d requests in ten minutes", n)
+					}
+				})
+			})
+		})
+	}
+}
+
+func TestMux_AServerKnownToLagHidesAChangeForOneWait(t *testing.T) {
+	for name, keys := range map[string][]policy.Key{"alone": numbered(16), "in groups": numbered(150)} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				for _, key := range keys {
+					r.put(key, "one")
+				}
+				r.during(t, keys, func() {
+					pass(20 * time.Second)
+					r.fallBehind(true)
+					r.put(keys[3], "two")
+					r.remove(keys[4])
+					pass(time.Minute)
+					if n := r.stale(keys); n != 0 {
+						t.Errorf("%d keys are stale", n)
+					}
+				})
+			})
+		})
+	}
 }
 
 func TestMux_AWatchFromAnOlderVersionEndsAtOnce(t *testing.T) {
@@ -395,8 +460,8 @@ func TestMux_RetryAfterIsKeptAtOnce(t *testing.T) {
 		if got := r.mux.Fetch(t.Context(), "a"); store.ReasonOf(got.Err) != v1alpha1.ReasonStoreThrottled {
 			t.Errorf("got %v", got.Err)
 		}
-		if until := <-r.gate.hushed; time.Until(until) != time.Minute {
-			t.Errorf("quiet for %s", time.Until(until))
+		if quiet := <-r.gate.hushed; quiet != time.Minute {
+			t.Errorf("quiet for %s", quiet)
 		}
 		r.mux.Close()
 	})

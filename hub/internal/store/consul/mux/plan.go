@@ -10,8 +10,8 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/policy"
 )
 
-// calmest is the longest pause of a group that wakes in vain: as rarely as a Render
-// polls by default.
+// calmest is how rarely a group asks that wakes in vain: as rarely as a Render polls by
+// default.
 const calmest = 15 * time.Second
 
 // scope is what one blocking query is about.
@@ -90,7 +90,8 @@ func scopeOf(keys []policy.Key) scope {
 	return scope{prefix: first[:at], keys: keys}
 }
 
-// calm is how long a group pauses that woke so many times in a row without news.
+// calm is how long after its last query a group asks again that woke so many times in a
+// row without news.
 func calm(vain int) time.Duration {
 	if vain == 0 {
 		return 0

@@ -3,7 +3,6 @@ package mux
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"dynamic-config.rs/fleet/hub/internal/policy"
@@ -36,26 +35,23 @@ func (b batch) keys() []policy.Key {
 }
 
 // enqueue has a document read; called with mu held.
-func (m *Mux) enqueue(e *entry) {
-	if e.queued {
-		return
-	}
-	e.queued = true
-	m.queue = append(m.queue, e)
+func (m *Mux) enqueue(e *entry, p store.Priority) {
+	m.queue.push(e, p)
 	m.look()
 }
 
 // read makes one request for what is queued when the gate lets it.
 func (m *Mux) read(ctx context.Context) {
-	err := m.gate.Enter(ctx)
+	done, err := m.gate.Enter(ctx)
 	got := m.take(err != nil)
 	if err != nil {
 		return
 	}
-	if len(got.entries) > 0 {
-		m.request(ctx, got)
+	if len(got.entries) == 0 {
+		done(context.Canceled) // others took what was queued
+	} else {
+		m.request(ctx, got, done)
 	}
-	m.gate.Leave()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reads--
@@ -77,12 +73,12 @@ func (m *Mux) take(shut bool) batch {
 	if time.Now().Before(m.batchAt) {
 		most = 1
 	}
-	for _, e := range m.queue {
+	for e := m.queue.first(); e != nil; e = m.queue.first() {
 		bytes += e.size
 		if n := len(got.entries); n == most || n > 0 && bytes > batchBytes {
 			break
 		}
-		e.queued = false
+		m.queue.pop()
 		var fetches []*waiter
 		for w := range e.waiters {
 			if !w.watch {
@@ -93,19 +89,20 @@ func (m *Mux) take(shut bool) batch {
 		got.entries = append(got.entries, e)
 		got.fetches = append(got.fetches, fetches)
 	}
-	m.queue = slices.Delete(m.queue, 0, len(got.entries))
 	m.look() // what is left is for the next
 	return got
 }
 
 // request makes the request and hands out what it answers.
-func (m *Mux) request(ctx context.Context, b batch) {
+func (m *Mux) request(ctx context.Context, b batch, done store.Done) {
 	var readings []Reading
 	var err error
 	if len(b.entries) == 1 {
-		readings = []Reading{m.requests.Get(ctx, b.entries[0].key, 0)}
+		readings = []Reading{m.requests.Get(ctx, b.entries[0].key)}
+		done(readings[0].Err)
 	} else {
 		readings, err = m.requests.Read(ctx, b.keys())
+		done(err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,16 +117,14 @@ func (m *Mux) request(ctx context.Context, b batch) {
 		}
 		m.requeue(b)
 	case err != nil:
-		m.heed(err)
 		for n, e := range b.entries {
 			m.deliver(e, Reading{Err: err}, b.sent, b.fetches[n])
 		}
 	default:
 		for n, e := range b.entries {
 			got := readings[n]
-			m.heed(got.Err)
-			if len(b.entries) > 1 && b.era == m.era {
-				// Read sees what any request saw before.
+			if b.era == m.era {
+				// It saw what any request saw before.
 				got.Index = max(got.Index, b.floor)
 			}
 			m.deliver(e, got, b.sent, b.fetches[n])
@@ -143,14 +138,7 @@ func (m *Mux) requeue(b batch) {
 		for _, w := range b.fetches[n] {
 			e.waiters[w] = struct{}{}
 		}
-		m.enqueue(e)
-	}
-}
-
-// heed keeps a Retry-After before anything else is sent.
-func (m *Mux) heed(err error) {
-	if failure, ok := errors.AsType[*store.Error](err); ok && failure.RetryAfter > 0 {
-		m.gate.Hush(time.Now().Add(failure.RetryAfter))
+		m.enqueue(e, e.urgency)
 	}
 }
 

@@ -1,0 +1,107 @@
+package chaos
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+)
+
+// hubProcess is the name of the hub among those that are down.
+const hubProcess = "hub"
+
+// update changes an object, again when somebody else did meanwhile. One that is gone is
+// no error.
+func update(ctx context.Context, c client.Client, object client.Object, change func()) error {
+	return client.IgnoreNotFound(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		change()
+		return c.Update(ctx, object, client.FieldOwner("chaos"))
+	}))
+}
+
+// target is the object that a Render writes.
+func target(i id, t v1alpha1.RenderTarget) client.Object {
+	var o client.Object
+	if t.ConfigMap != "" {
+		o = &corev1.ConfigMap{}
+		o.SetName(t.ConfigMap)
+	} else {
+		o = &corev1.Secret{}
+		o.SetName(t.Secret)
+	}
+	o.SetNamespace(i.namespace)
+	return o
+}
+
+// spoil edits the target of some Render by hand.
+func (r *run) spoil(ctx context.Context) error {
+	i, ok := r.someRender()
+	if !ok {
+		return nil
+	}
+	r.Log("spoil the target of %s", i)
+	r.world.spoiled[i] = true
+	o := target(i, r.world.wanted[i].Target)
+	return update(ctx, r.Stage.Spoke(i.spoke).Client, o, func() {
+		switch o := o.(type) {
+		case *corev1.ConfigMap:
+			for key := range o.Data {
+				o.Data[key] = "spoiled"
+			}
+		case *corev1.Secret:
+			for key := range o.Data {
+				o.Data[key] = []byte("spoiled")
+			}
+		}
+	})
+}
+
+// removeTarget deletes the target of some Render by hand.
+func (r *run) removeTarget(ctx context.Context) error {
+	i, ok := r.someRender()
+	if !ok {
+		return nil
+	}
+	r.Log("remove the target of %s", i)
+	o := target(i, r.world.wanted[i].Target)
+	return client.IgnoreNotFound(r.Stage.Spoke(i.spoke).Client.Delete(ctx, o))
+}
+
+func (r *run) toggleHub(ctx context.Context) error { return r.toggle(ctx, hubProcess) }
+
+func (r *run) toggleAgent(ctx context.Context) error {
+	return r.toggle(ctx, r.Stage.Spokes[r.rng.IntN(len(r.Stage.Spokes))].Name)
+}
+
+func (r *run) toggle(ctx context.Context, name string) error {
+	if r.down[name] {
+		return r.start(ctx, name)
+	}
+	r.Log("kill %s", name)
+	r.down[name] = true
+	if name == hubProcess {
+		r.Stage.Hub.Kill()
+	} else {
+		r.Stage.Spoke(name).Kill()
+	}
+	return nil
+}
+
+// start starts a process that is down.
+func (r *run) start(ctx context.Context, name string) error {
+	if !r.down[name] {
+		return nil
+	}
+	r.Log("start %s", name)
+	r.down[name] = false
+	if name == hubProcess {
+		return r.Stage.Hub.Start(ctx)
+	}
+	return r.Stage.Spoke(name).Start(ctx)
+}

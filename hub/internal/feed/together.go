@@ -1,0 +1,48 @@
+package feed
+
+import "dynamic-config.rs/fleet/hub/internal/store"
+
+// What one document's request told about its store, and the others of the source
+// have to know.
+
+// hush interrupts the watches of a source whose store asked for quiet; they wait
+// like everybody else before they begin again.
+func (f *Feeds) hush(s *source) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range f.feeds {
+		if d.source == s && d.interrupt != nil {
+			d.interrupt()
+		}
+	}
+}
+
+// suspend tells those that wait for a fetch that the store is down. The others keep
+// what they know until they are due.
+func (f *Feeds) suspend(s *source) {
+	var told []Subscriber
+	f.mu.Lock()
+	for _, d := range f.feeds {
+		if d.source == s {
+			told = append(told, d.stall()...)
+		}
+	}
+	f.mu.Unlock()
+	for _, sub := range told {
+		f.wake(sub)
+	}
+}
+
+// resume has those fetched again whose last fetch failed because the store was down,
+// whatever their interval: that says nothing any more. Those that wait for a fetch
+// have it before.
+func (f *Feeds) resume(s *source) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range f.feeds {
+		if d.source == s && !d.fetching && isDown(store.ReasonOf(d.err)) {
+			d.wanted = true
+			d.poke()
+		}
+	}
+}
