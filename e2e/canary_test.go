@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/internal/identity"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
 
@@ -157,11 +158,15 @@ func (r *recorder) bytes() []byte {
 	return bytes.Clone(r.text)
 }
 
-// enrol gets a certificate for a cluster of a name.
+// enrol gets a certificate for a cluster of a name, with the keys of the first spoke.
 func (r *recorder) enrol(t *testing.T, name string) tls.Certificate {
 	t.Helper()
-	token, err := fleet.Hub.Register(t.Context(), name, nil)
+	spoke := fleet.Spokes[0]
+	keys, err := spoke.Keys(t.Context())
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fleet.Hub.Register(t.Context(), name, keys); err != nil {
 		t.Fatal(err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -172,8 +177,16 @@ func (r *recorder) enrol(t *testing.T, name string) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
+	audience, err := identity.TokenAudience(identity.DefaultTrustDomain, name, key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := spoke.Token(t.Context(), audience)
+	if err != nil {
+		t.Fatal(err)
+	}
 	enrolled, err := fleetv1.NewEnrollmentServiceClient(r.dial(t, nil)).Enroll(t.Context(), &fleetv1.EnrollRequest{
-		Cluster: name, CsrDer: csr, Evidence: &fleetv1.EnrollRequest_JoinToken{JoinToken: &fleetv1.JoinToken{Token: token}},
+		Cluster: name, CsrDer: csr, Evidence: &fleetv1.EnrollRequest_ServiceAccountToken{ServiceAccountToken: token},
 	})
 	if err != nil {
 		t.Fatal(err)

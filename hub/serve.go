@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
@@ -34,6 +35,12 @@ const (
 	maxStreams = 8
 	// keepaliveInterval finds a dead connection also where heartbeats do not flow.
 	keepaliveInterval, keepaliveTimeout, keepaliveMin = 30 * time.Second, 20 * time.Second, 10 * time.Second
+	// maxConnections at once: twice the 2,000 spokes of a replica, each of which may
+	// open its next session beside the present one. Further ones wait to be accepted.
+	maxConnections = 4096
+	// handshakeTimeout and idleTimeout free the place of a connection that does not
+	// get as far as TLS, or has no call: a spoke's has its session.
+	handshakeTimeout, idleTimeout = 10 * time.Second, time.Minute
 	// readyTimeout bounds one look at the caches, below a kubelet's own second.
 	readyTimeout = 500 * time.Millisecond
 	// drainPoll is how often a drain looks whether everybody left.
@@ -55,6 +62,7 @@ func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirr
 	if err != nil {
 		return nil, err
 	}
+	listener = netutil.LimitListener(listener, maxConnections)
 	peers := &peer.Verifier{Roots: ca.Roots(), TrustDomain: ca.TrustDomain(), Now: time.Now}
 	s := &serving{listener: listener, clusters: clusters, cache: hub, sessions: syncserver.New(syncserver.Config{
 		Fleet: clusters, Mirror: mirrors, Registry: spokes, Peers: peers, Bundle: ca.BundleDER,
@@ -63,12 +71,13 @@ func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirr
 	s.server = grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(serverTLS(authority.NewServerCertificate(ca, append([]string{DefaultServerName}, cfg.ServerNames...))))),
 		grpc.MaxRecvMsgSize(maxReceive), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveInterval, Timeout: keepaliveTimeout}),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveInterval, Timeout: keepaliveTimeout, MaxConnectionIdle: idleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveMin, PermitWithoutStream: true}),
 	)
 	fleetv1.RegisterSyncServiceServer(s.server, s.sessions)
 	fleetv1.RegisterEnrollmentServiceServer(s.server, enroll.New(enroll.Config{
-		Signer: ca, Registry: spokes, Peers: peers, Lifetime: cfg.CertificateLifetime, Now: time.Now,
+		Signer: ca, Registry: spokes, TrustDomain: ca.TrustDomain(), Lifetime: cfg.CertificateLifetime, Now: time.Now,
 	}))
 	return s, nil
 }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/internal/identity"
 	"dynamic-config.rs/fleet/spoke/internal/syncclient"
 )
 
@@ -31,11 +33,17 @@ type Config struct {
 	HubServerName string
 	// Cluster is the name of the SpokeCluster on the hub, a DNS label.
 	Cluster string
-	// JoinTokenFile holds a join token for the first enrolment. It may be empty,
-	// and the file may be gone once the cluster has joined.
+	// TrustDomain is the hub's; identity.DefaultTrustDomain when empty.
+	TrustDomain string
+	// JoinTokenFile holds a join token for the first contact of a cluster whose keys
+	// the hub does not know. It may be empty, and the file may be gone once the
+	// cluster has joined.
 	JoinTokenFile string
 	// Namespace is the agent's own, where it keeps its key and certificate.
 	Namespace string
+	// ServiceAccount is the name of the agent's own, in its namespace, by whose tokens
+	// it proves itself to the hub; v1alpha1.DefaultSpokeServiceAccount when empty.
+	ServiceAccount string
 	// WatchNamespaces are the namespaces whose Renders are kept; all when empty.
 	WatchNamespaces []string
 	// MetricsBindAddress serves Prometheus metrics; "0" serves none.
@@ -77,6 +85,12 @@ func (c *Config) Validate() error {
 func (c Config) withDefaults() Config {
 	if c.HubServerName == "" {
 		c.HubServerName = DefaultServerName
+	}
+	if c.TrustDomain == "" {
+		c.TrustDomain = identity.DefaultTrustDomain
+	}
+	if c.ServiceAccount == "" {
+		c.ServiceAccount = v1alpha1.DefaultSpokeServiceAccount
 	}
 	if c.Instance == "" {
 		c.Instance = rand.Text()

@@ -61,8 +61,12 @@ func newFixture(t *testing.T) *fixture {
 	if err := cluster.Client.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: v1alpha1.DefaultSpokeServiceAccount}}
+	if err := cluster.Client.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
 	f := &fixture{
-		T: t, WithT: gomega.NewWithT(t), namespace: ns.Name, hub: hubtest.Start(t, hubtest.Settings{}), logs: &lockedBuffer{},
+		T: t, WithT: gomega.NewWithT(t), namespace: ns.Name, hub: hubtest.Start(t, hubtest.Settings{UnknownKeys: true}), logs: &lockedBuffer{},
 	}
 	f.SetDefaultEventuallyTimeout(patience)
 	f.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)

@@ -23,6 +23,7 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/spoke/internal/controller"
 	"dynamic-config.rs/fleet/spoke/internal/credential"
+	"dynamic-config.rs/fleet/spoke/internal/serviceaccount"
 	"dynamic-config.rs/fleet/spoke/internal/syncclient"
 )
 
@@ -36,12 +37,16 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("make the manager: %w", err)
 	}
+	account, err := serviceaccount.New(mgr.GetConfig(), c.Namespace, c.ServiceAccount)
+	if err != nil {
+		return err
+	}
 	reconciler := controller.New(mgr)
 	hub, err := syncclient.New(syncclient.Config{
 		Address: c.HubAddress, ServerName: c.HubServerName, CAFile: c.HubCAFile,
-		Cluster: c.Cluster, Version: c.Version, Instance: c.Instance,
+		Cluster: c.Cluster, TrustDomain: c.TrustDomain, Version: c.Version, Instance: c.Instance,
 		Credentials: &credential.Secret{Client: mgr.GetClient(), Namespace: c.Namespace},
-		Evidence:    evidence(c), Receiver: reconciler, Backoff: c.Backoff,
+		Evidence:    account, JoinTokenFile: c.JoinTokenFile, Receiver: reconciler, Backoff: c.Backoff,
 	})
 	if err != nil {
 		return err
@@ -65,14 +70,6 @@ func Run(ctx context.Context, c Config) error {
 		}
 	}
 	return mgr.Start(ctx)
-}
-
-// evidence is what the agent enrols with.
-func evidence(c Config) syncclient.Evidence {
-	if c.JoinTokenFile == "" {
-		return nil
-	}
-	return syncclient.JoinTokenFile(c.JoinTokenFile)
 }
 
 // newManager makes a manager that caches Renders, and targets as metadata.

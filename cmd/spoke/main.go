@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/telemetry"
 	"dynamic-config.rs/fleet/internal/version"
 	"dynamic-config.rs/fleet/spoke"
@@ -64,8 +65,10 @@ func bind(flags *flag.FlagSet, c *spoke.Config) {
 	flags.StringVar(&c.HubCAFile, "hub-ca-file", "", "file with the hub's roots in PEM")
 	flags.StringVar(&c.HubServerName, "hub-server-name", spoke.DefaultServerName, "name in the hub's certificate")
 	flags.StringVar(&c.Cluster, "cluster", "", "name of this cluster's SpokeCluster on the hub")
-	flags.StringVar(&c.JoinTokenFile, "join-token-file", "", "file with a join token, for the first enrolment")
+	flags.StringVar(&c.TrustDomain, "trust-domain", "", "trust domain of the hub, where it has another than the default")
+	flags.StringVar(&c.JoinTokenFile, "join-token-file", "", "file with a join token, for the first contact of a cluster whose keys the hub does not know")
 	flags.StringVar(&c.Namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "dynamic-config-system"), "the agent's own namespace; by default $POD_NAMESPACE")
+	flags.StringVar(&c.ServiceAccount, "service-account", os.Getenv("POD_SERVICE_ACCOUNT"), "the agent's own ServiceAccount in that namespace, which proves the cluster; by default $POD_SERVICE_ACCOUNT, then "+v1alpha1.DefaultSpokeServiceAccount)
 	flags.StringVar(&c.MetricsBindAddress, "metrics-bind-address", ":8080", "address of the metrics; 0 for none")
 	flags.StringVar(&c.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.DurationVar(&c.Backoff.AfterSession, "reconnect-after-session", 0, "longest first delay after a session; 15s when 0")

@@ -85,7 +85,7 @@ func TestSpoke(t *testing.T) {
 		"replaces no target":                     {"update", "", "secrets", "", "team-a", "a", false},
 		"never deletes targets by the lot":       {"deletecollection", "", "secrets", "", "team-a", "", false},
 		"keeps its identity":                     {"patch", "", "secrets", "", own, "dynamic-config-spoke-identity", true},
-		"requests no token for itself":           {"create", "", "serviceaccounts", "token", own, "dynamic-config-spoke", false},
+		"requests a token for itself":            {"create", "", "serviceaccounts", "token", own, "dynamic-config-spoke", true},
 		"requests no token for another":          {"create", "", "serviceaccounts", "token", own, "default", false},
 		"requests no token in another namespace": {"create", "", "serviceaccounts", "token", "team-a", "dynamic-config-spoke", false},
 		"reports events":                         {"create", "events.k8s.io", "events", "", "team-a", "", true},

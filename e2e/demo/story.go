@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/e2e/internal/stage"
 )
 
@@ -24,6 +25,8 @@ const (
 	secondPassword = "second-password"
 	// showPassword prints one decoded value. It is the demo's own, and no secret.
 	showPassword = `go-template={{index .data "PASSWORD" | base64decode}}`
+	// showKeys says where the keys of each cluster come from.
+	showKeys = `custom-columns=NAME:.metadata.name,STATED:.spec.keys.issuer,PINNED-BY-JOINING:.status.keys.issuer,ALL-PINNED:.status.conditions[?(@.type=="KeysPinned")].status`
 )
 
 // scene is one part of the story.
@@ -41,13 +44,19 @@ func play(ctx context.Context, n *narrator, s *stage.Stage) error {
 
 func enrolled(ctx context.Context, n *narrator, s *stage.Stage) error {
 	n.title("1. Both spokes are enrolled")
-	n.say("Each agent made a key, proved itself once with a join token, and now holds a session over mutual TLS.")
+	n.say("Each agent made a key and proved its cluster by a token of its own ServiceAccount, good for that key alone. It holds no secret that is shared with the hub.")
 	for _, spoke := range s.Spokes {
-		if _, err := n.run(ctx, s.Hub.Kubeconfig, "", "wait", "--for=condition=Ready", "--timeout=60s", "spokecluster/"+spoke.Name); err != nil {
-			return err
+		for _, condition := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionKeysPinned} {
+			if _, err := n.run(ctx, s.Hub.Kubeconfig, "", "wait", "--for=condition="+condition, "--timeout=60s", "spokecluster/"+spoke.Name); err != nil {
+				return err
+			}
 		}
 	}
-	return n.show(ctx, "hub", s.Hub.Kubeconfig, "get", "spokeclusters")
+	if err := n.show(ctx, "hub", s.Hub.Kubeconfig, "get", "spokeclusters"); err != nil {
+		return err
+	}
+	n.say("The hub verifies such tokens off line. It was told which keys east's API server signs with, so nothing had to be handed to east. West joined with a one-use token: by it, west's agent brought the keys itself. Both are alike from then on:")
+	return n.show(ctx, "hub", s.Hub.Kubeconfig, "get", "spokeclusters", "-o", showKeys)
 }
 
 func arrives(ctx context.Context, n *narrator, s *stage.Stage) error {

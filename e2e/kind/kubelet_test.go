@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dynamic-config.rs/fleet/e2e/internal/kind"
 )
 
 // testGuard finds that a packet to an address outside is dropped by the node's own
@@ -97,7 +99,8 @@ func testOwnHub(t *testing.T) {
 	serve(t, "own")
 	document(t, "own", "app", "red")
 	address := "dynamic-config-hub.dynamic-config-system.svc:8443"
-	if err := fleet.Enrol(t.Context(), fleet.Stage(t.Context()).Hub, hub(), "platform", address); err != nil {
+	how := kind.Joining{Name: "platform", Address: address}
+	if err := fleet.Enrol(t.Context(), fleet.Stage(t.Context()).Hub, hub(), how); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, hub(), "wait", "--for=condition=Ready", "--timeout=60s", "spokecluster/platform")

@@ -1,5 +1,7 @@
 package identity
 
+import "time"
+
 // ErrorDomain is the domain of every ErrorInfo in a gRPC status of this product.
 const ErrorDomain = "dynamic-config.rs"
 
@@ -13,8 +15,6 @@ const (
 	// ReasonEvidenceInvalid: the evidence does not prove the claimed name. The
 	// answer is the same whether the cluster is known or not.
 	ReasonEvidenceInvalid = "EvidenceInvalid"
-	// ReasonEvidenceUnsupported: this hub does not know that kind of evidence.
-	ReasonEvidenceUnsupported = "EvidenceUnsupported"
 	// ReasonNotAccepted: a platform administrator has not accepted the cluster.
 	ReasonNotAccepted = "NotAccepted"
 	// ReasonSuspended: a platform administrator suspended the cluster.
@@ -41,6 +41,9 @@ const (
 	ReasonDraining = "Draining"
 	// ReasonTooManyRenders: the inventory is larger than the hub takes.
 	ReasonTooManyRenders = "TooManyRenders"
+	// ReasonTooManyRequests: more enrolments than the hub takes from one source, or
+	// in all; try again after what the RetryInfo says.
+	ReasonTooManyRequests = "TooManyRequests"
 	// ReasonUnavailable: the hub cannot answer now; try again.
 	ReasonUnavailable = "Unavailable"
 )
@@ -51,6 +54,8 @@ type Error struct {
 	Reason string
 	// Message is for people and holds no credential.
 	Message string
+	// RetryAfter is when to try again at the earliest; 0 where nothing is said.
+	RetryAfter time.Duration
 }
 
 // Error is the reason and the message.

@@ -72,3 +72,21 @@ func TestJoinToken(t *testing.T) {
 		t.Error("a hash is matched by something else than its token")
 	}
 }
+
+// The two sides and the documents agree on this text: it is protocol.
+func TestTokenAudience(t *testing.T) {
+	public, err := x509.ParsePKIXPublicKey([]byte{
+		0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00, // Ed25519, of zeros
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "dynamic-config:fleet.example:prod-eu:ciq9EumaU2fzda65ZyqOB3EuA8Kt0W-o1pFNHPou_gw"
+	if got, err := identity.TokenAudience(domain, "prod-eu", public); err != nil || got != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	if _, err := identity.TokenAudience(domain, "prod-eu", []byte("a secret")); err == nil {
+		t.Error("a key that is no public key has an audience")
+	}
+}

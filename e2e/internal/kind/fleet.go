@@ -115,12 +115,13 @@ func (f *Fleet) installHub(ctx context.Context) error {
 func (f *Fleet) enrolSpokes(ctx context.Context) error {
 	hub := f.Stage(ctx).Hub
 	group, ctx := errgroup.WithContext(ctx)
-	for _, c := range f.SpokeClusters {
+	for i, c := range f.SpokeClusters {
 		group.Go(func() error {
 			if err := c.Install(ctx, f, "crds", "crds", nil); err != nil {
 				return err
 			}
-			return f.Enrol(ctx, hub, c, c.Name, f.HubAddress)
+			// As on the stage of processes.
+			return f.Enrol(ctx, hub, c, Joining{Name: c.Name, Address: f.HubAddress, ByToken: i > 0})
 		})
 	}
 	return group.Wait()
@@ -158,11 +159,11 @@ func Attach(stateFile string) (*Fleet, error) {
 // Stage is the fleet as the stories know it. It works until ctx ends.
 func (f *Fleet) Stage(ctx context.Context) *stage.Stage {
 	s := &stage.Stage{
-		Hub:        stage.NewDeployedHub(f.HubCluster.Cluster, f.HubAddress, newPods(ctx, f.HubCluster, "dynamic-config-hub")),
+		Hub:        stage.NewDeployedHub(f.HubCluster.Cluster, f.HubAddress, newPods(ctx, f.HubCluster, "dynamic-config-hub", hubReplicas)),
 		ListenHost: f.Gateway,
 	}
 	for _, c := range f.SpokeClusters {
-		s.Spokes = append(s.Spokes, stage.NewDeployedSpoke(c.Cluster, c.Name, s.Hub, newPods(ctx, c, "dynamic-config-spoke")))
+		s.Spokes = append(s.Spokes, stage.NewDeployedSpoke(c.Cluster, c.Name, s.Hub, newPods(ctx, c, "dynamic-config-spoke", 1)))
 	}
 	return s
 }

@@ -17,6 +17,9 @@ const prefix = "dynamic-config.e2e/"
 // hubPort is the hub's port on the node.
 const hubPort = 30443
 
+// hubReplicas is the chart's own default.
+const hubReplicas = 2
+
 // Values are a chart's.
 type Values map[string]any
 
@@ -57,43 +60,66 @@ func (f *Fleet) HubValues() Values {
 	}
 }
 
-// SpokeValues are those that the agent of a cluster is installed with.
-func (f *Fleet) SpokeValues(cluster, address, roots string) Values {
-	return Values{
-		"cluster":   cluster,
-		"hub":       Values{"address": address, "ca": Values{"pem": roots}},
-		"joinToken": Values{"secret": Values{"name": joinSecret}},
+// Joining says how a cluster joins the hub.
+type Joining struct {
+	// Name of the cluster's SpokeCluster.
+	Name string
+	// Address of the hub, as the agent reaches it.
+	Address string
+	// ByToken lets the agent bring its cluster's keys with a join token; otherwise the
+	// hub is told them.
+	ByToken bool
+}
+
+// Enrol registers a cluster on the hub and installs its agent, as docs/install.md
+// tells it.
+func (f *Fleet) Enrol(ctx context.Context, hub *stage.Hub, c *Cluster, j Joining) error {
+	roots, err := hub.CA(ctx)
+	if err != nil {
+		return err
+	}
+	values := Values{
+		"cluster":   j.Name,
+		"hub":       Values{"address": j.Address, "ca": Values{"pem": roots}},
 		"image":     image("spoke"),
 		"log":       Values{"level": "debug"},
 		"extraArgs": f.SpokeArgs,
 		"resources": Values{"requests": Values{"cpu": "10m", "memory": "32Mi"}},
 	}
-}
-
-func image(command string) Values {
-	return Values{"repository": prefix + command, "tag": "e2e", "pullPolicy": "Never"}
+	if j.ByToken {
+		values["joinToken"] = Values{"secret": Values{"name": joinSecret}}
+		err = joinByToken(ctx, hub, c, j.Name)
+	} else {
+		err = registerKeys(ctx, hub, c, j.Name)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Install(ctx, f, "spoke", "spoke", values)
 }
 
 // joinSecret is the Secret with a join token in a spoke cluster.
 const joinSecret = "join-token"
 
-// Enrol registers a cluster on the hub and installs its agent, as docs/install.md
-// tells it.
-func (f *Fleet) Enrol(ctx context.Context, hub *stage.Hub, c *Cluster, name, address string) error {
-	roots, err := hub.CA(ctx)
+func joinByToken(ctx context.Context, hub *stage.Hub, c *Cluster, name string) error {
+	token, err := hub.RegisterToJoin(ctx, name)
 	if err != nil {
 		return err
 	}
-	token, err := hub.Register(ctx, name, map[string]string{"fleet": "e2e"})
-	if err != nil {
-		return err
-	}
-	secret := &corev1.Secret{
+	return c.Client.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: stage.Namespace, Name: joinSecret},
 		StringData: map[string]string{"token": token},
-	}
-	if err := c.Client.Create(ctx, secret); err != nil {
+	})
+}
+
+func registerKeys(ctx context.Context, hub *stage.Hub, c *Cluster, name string) error {
+	keys, err := stage.NewDeployedSpoke(c.Cluster, name, hub, nil).Keys(ctx)
+	if err != nil {
 		return err
 	}
-	return c.Install(ctx, f, "spoke", "spoke", f.SpokeValues(name, address, roots))
+	return hub.Register(ctx, name, keys)
+}
+
+func image(command string) Values {
+	return Values{"repository": prefix + command, "tag": "e2e", "pullPolicy": "Never"}
 }

@@ -9,11 +9,12 @@ import (
 // Deployed is a hub or an agent that somebody else runs, as pods say. What a Hub and
 // a Spoke do with a process of their own, they ask of it.
 type Deployed interface {
-	// Start makes it run, when it does not, and waits until it is ready.
-	Start(ctx context.Context) error
-	// Kill ends it as kill -9 does.
+	// Start makes it run with further flags, when it does not, and waits until it is
+	// ready.
+	Start(ctx context.Context, flags ...string) error
+	// Kill ends it as kill -9 does. It stays away until Start.
 	Kill()
-	// Terminate asks it to end, and waits.
+	// Terminate asks it to end, and waits. It stays away until Start.
 	Terminate(ctx context.Context) error
 	// Log is what it wrote since it started.
 	Log() ([]byte, error)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,10 +46,11 @@ type Hub struct {
 	deployed Deployed
 }
 
-// Start starts the hub process and waits until it is ready.
-func (h *Hub) Start(ctx context.Context) error {
+// Start starts the hub process and waits until it is ready. The further flags are for
+// this start alone.
+func (h *Hub) Start(ctx context.Context, flags ...string) error {
 	if h.deployed != nil {
-		return h.deployed.Start(ctx)
+		return h.deployed.Start(ctx, flags...)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -70,7 +72,7 @@ func (h *Hub) Start(ctx context.Context) error {
 		"--listen-address=" + h.Address, "--server-names=127.0.0.1",
 		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + h.health,
 		"--log-level=debug",
-	}, h.args...))
+	}, slices.Concat(h.args, flags)...))
 	if err != nil {
 		return err
 	}
@@ -117,16 +119,25 @@ func (h *Hub) CA(ctx context.Context) (string, error) {
 	return cm.Data["ca.crt"], err
 }
 
-// Register makes the SpokeCluster of a name with a fresh join token, as
-// `dynconf cluster enroll` will, and returns the token.
-func (h *Hub) Register(ctx context.Context, name string, labels map[string]string) (string, error) {
+// Register makes the accepted SpokeCluster of a name whose keys are known, as an
+// administrator does who can reach both clusters.
+func (h *Hub) Register(ctx context.Context, name string, keys *v1alpha1.ClusterKeys) error {
+	return h.register(ctx, name, v1alpha1.SpokeClusterSpec{Accepted: true, Keys: keys})
+}
+
+// RegisterToJoin makes the accepted SpokeCluster of a name whose keys are not known,
+// with a fresh join token, and returns the token.
+func (h *Hub) RegisterToJoin(ctx context.Context, name string) (string, error) {
 	token, hash := identity.NewJoinToken()
-	return token, h.Client.Create(ctx, &v1alpha1.SpokeCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Spec: v1alpha1.SpokeClusterSpec{
-			Accepted:  true,
-			JoinToken: &v1alpha1.JoinToken{SHA256: hash, ExpiresAt: metav1.NewTime(time.Now().Add(tokenLifetime))},
-		},
+	return token, h.register(ctx, name, v1alpha1.SpokeClusterSpec{
+		Accepted:  true,
+		JoinToken: &v1alpha1.JoinToken{SHA256: hash, ExpiresAt: metav1.NewTime(time.Now().Add(tokenLifetime))},
+	})
+}
+
+func (h *Hub) register(ctx context.Context, name string, spec v1alpha1.SpokeClusterSpec) error {
+	return h.Client.Create(ctx, &v1alpha1.SpokeCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"fleet": "e2e"}}, Spec: spec,
 	})
 }
 

@@ -2,7 +2,14 @@ package stage
 
 import (
 	"context"
+	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/testenv"
 )
 
@@ -12,19 +19,21 @@ type Spoke struct {
 	// Name is the cluster's identity.
 	Name string
 
-	hub           *Hub
-	args          []string
-	binary        string
-	health        string
-	caFile, token string // what an installer hands to the agent
-	program       *testenv.Program
+	hub     *Hub
+	args    []string
+	binary  string
+	health  string
+	caFile  string   // what an installer hands to the agent
+	joining []string // the flags of a join
+	program *testenv.Program
 	// deployed takes the place of the process where somebody else runs it.
 	deployed Deployed
 }
 
 // Enrol registers the cluster on the hub and keeps what its agent needs: the hub's
-// roots and a join token.
-func (s *Spoke) Enrol(ctx context.Context) error {
+// roots, and a join token where the cluster is to join by one. Otherwise the hub is
+// told the cluster's keys, and there is no secret to hand over.
+func (s *Spoke) Enrol(ctx context.Context, byJoinToken bool) error {
 	ca, err := s.hub.CA(ctx)
 	if err != nil {
 		return err
@@ -32,12 +41,38 @@ func (s *Spoke) Enrol(ctx context.Context) error {
 	if s.caFile, err = write(s.Dir, "hub-ca.crt", ca); err != nil {
 		return err
 	}
-	token, err := s.hub.Register(ctx, s.Name, map[string]string{"fleet": "e2e"})
+	if !byJoinToken {
+		keys, err := s.Keys(ctx)
+		if err != nil {
+			return err
+		}
+		return s.hub.Register(ctx, s.Name, keys)
+	}
+	token, err := s.hub.RegisterToJoin(ctx, s.Name)
 	if err != nil {
 		return err
 	}
-	s.token, err = write(s.Dir, "join-token", token)
+	file, err := write(s.Dir, "join-token", token)
+	s.joining = []string{"--join-token-file=" + file}
 	return err
+}
+
+// Keys are what the API server publishes, as `kubectl get --raw` shows them.
+func (s *Spoke) Keys(ctx context.Context) (*v1alpha1.ClusterKeys, error) {
+	api, err := discovery.NewDiscoveryClientForConfig(s.Config)
+	if err != nil {
+		return nil, err
+	}
+	jwks, err := api.RESTClient().Get().AbsPath("/openid/v1/jwks").DoRaw(ctx)
+	return &v1alpha1.ClusterKeys{Issuer: testenv.DefaultIssuer, JWKS: string(jwks)}, err
+}
+
+// Token is a token of the agent's ServiceAccount for an audience.
+func (s *Spoke) Token(ctx context.Context, audience string) (string, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: spokeAccount}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}}}
+	err := s.Client.SubResource("token").Create(ctx, account, request)
+	return request.Status.Token, err
 }
 
 // Start starts the agent process and waits until it is ready, which does not mean
@@ -59,10 +94,10 @@ func (s *Spoke) Start(ctx context.Context) error {
 	}
 	args, err := knownTo(ctx, s.binary, append([]string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--cluster=" + s.Name,
-		"--hub-address=" + s.hub.Address, "--hub-ca-file=" + s.caFile, "--join-token-file=" + s.token,
+		"--hub-address=" + s.hub.Address, "--hub-ca-file=" + s.caFile,
 		"--health-probe-bind-address=" + loopback + ports[0], "--metrics-bind-address=" + loopback + ports[1],
 		"--log-level=debug",
-	}, s.args...))
+	}, slices.Concat(s.joining, s.args)...))
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,8 @@ type Stage struct {
 	root string
 }
 
-// Start brings up the clusters, the hub and the agents, and enrols every spoke.
+// Start brings up the clusters, the hub and the agents, and enrols every spoke: the
+// first by its keys, the others by a join token.
 // What it started is stopped again when something fails.
 func Start(ctx context.Context, o Options) (*Stage, error) {
 	s, err := Clusters(ctx, o)
@@ -66,9 +67,9 @@ func Start(ctx context.Context, o Options) (*Stage, error) {
 		return nil, err
 	}
 	err = s.Hub.Start(ctx)
-	for _, spoke := range s.Spokes {
+	for i, spoke := range s.Spokes {
 		if err == nil {
-			err = spoke.Enrol(ctx)
+			err = spoke.Enrol(ctx, i > 0)
 		}
 		if err == nil {
 			err = spoke.Start(ctx)

@@ -1,9 +1,11 @@
 // Package enroll gives a spoke its client certificate: it checks the evidence, then
 // signs the key of the request for the cluster that the evidence proves.
 //
-// Evidence is a one-use join token at the first contact, or the client certificate
-// of the connection, while it holds, for a renewal. The subject and the names in
-// the request are ignored.
+// Evidence is always a token of the agent's ServiceAccount whose audience is bound to
+// the key of the request, verified off line against the cluster's keys: those that
+// are pinned, or at a first contact those that a one-use join token permits to pin. A
+// renewal is the same act; a client certificate proves nothing here. The subject and
+// the names in the request are ignored.
 package enroll
 
 import (
@@ -20,7 +22,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/peer"
+	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/internal/identity"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
@@ -34,7 +38,10 @@ const (
 	maxRSABits = 8192
 )
 
-var errNoRequest = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "csr_der is no PKCS #10 request signed by its own key"}
+var (
+	errNoRequest  = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "csr_der is no PKCS #10 request signed by its own key"}
+	errNoEvidence = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "there is no evidence of a kind that this hub knows"}
+)
 
 // Signer signs the certificates of spokes.
 type Signer interface {
@@ -42,22 +49,18 @@ type Signer interface {
 	BundleDER() [][]byte
 }
 
-// Registry knows which clusters may enrol.
+// Registry knows which clusters may enrol, and their keys.
 type Registry interface {
-	RedeemJoinToken(ctx context.Context, cluster, token string) error
-	Check(ctx context.Context, cluster string) error
-}
-
-// Identifier verifies the client certificate of a connection.
-type Identifier interface {
-	Identify(ctx context.Context) (peer.Identity, error)
+	Verify(ctx context.Context, cluster string, proof registry.Proof) error
+	Join(ctx context.Context, cluster string, joining registry.Joining) error
 }
 
 // Config is what a Service needs.
 type Config struct {
 	Signer   Signer
 	Registry Registry
-	Peers    Identifier
+	// TrustDomain of the identities, part of a token's audience.
+	TrustDomain string
 	// Lifetime of a spoke's certificate.
 	Lifetime time.Duration
 	// Now is the clock.
@@ -67,13 +70,14 @@ type Config struct {
 // Service is the EnrollmentService.
 type Service struct {
 	fleetv1.UnimplementedEnrollmentServiceServer
-	cfg Config
+	cfg    Config
+	limits *limits
 }
 
 var _ fleetv1.EnrollmentServiceServer = (*Service)(nil)
 
 // New returns a Service.
-func New(cfg Config) *Service { return &Service{cfg: cfg} }
+func New(cfg Config) *Service { return &Service{cfg: cfg, limits: newLimits()} }
 
 // Enroll checks the evidence and signs. Its errors are statuses with an ErrorInfo.
 func (s *Service) Enroll(ctx context.Context, req *fleetv1.EnrollRequest) (*fleetv1.EnrollResponse, error) {
@@ -83,8 +87,11 @@ func (s *Service) Enroll(ctx context.Context, req *fleetv1.EnrollRequest) (*flee
 	switch {
 	case err == nil:
 		log.Info("Cluster enrolled", "cluster", req.GetCluster(), "notAfter", resp.notAfter)
+	case errors.As(err, &refusal) && refusal.Reason == identity.ReasonTooManyRequests:
+		// What a stranger can do without end must not fill the log.
+		log.V(1).Info("Enrolment put off", "cluster", printable(req.GetCluster()))
 	case errors.As(err, &refusal):
-		log.Info("Enrolment refused", "cluster", printable(req.GetCluster()), "reason", refusal.Reason)
+		log.Info("Enrolment refused", "cluster", printable(req.GetCluster()), "reason", refusal.Reason, "cause", err.Error())
 	default:
 		log.Error(err, "Enrolment failed", "cluster", printable(req.GetCluster()))
 	}
@@ -103,14 +110,19 @@ func (s *Service) enroll(ctx context.Context, req *fleetv1.EnrollRequest) (*resp
 	if err := identity.ValidateCluster(req.GetCluster()); err != nil {
 		return nil, err
 	}
+	now := s.cfg.Now()
+	release, err := s.limits.admit(ctx, req.GetCluster(), now)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	public, err := requestKey(req.GetCsrDer())
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkEvidence(ctx, req); err != nil {
+	if err := s.checkEvidence(ctx, req, public); err != nil {
 		return nil, err
 	}
-	now := s.cfg.Now()
 	cert, err := s.cfg.Signer.SignSpoke(public, req.GetCluster(), now, s.cfg.Lifetime)
 	if err != nil {
 		return nil, err
@@ -126,21 +138,25 @@ func (s *Service) enroll(ctx context.Context, req *fleetv1.EnrollRequest) (*resp
 	}}, nil
 }
 
-func (s *Service) checkEvidence(ctx context.Context, req *fleetv1.EnrollRequest) error {
+// checkEvidence refuses what does not prove that the holder of a key is the agent of
+// the claimed cluster.
+func (s *Service) checkEvidence(ctx context.Context, req *fleetv1.EnrollRequest, public crypto.PublicKey) error {
+	audience, err := identity.TokenAudience(s.cfg.TrustDomain, req.GetCluster(), public)
+	if err != nil {
+		return err
+	}
 	switch evidence := req.GetEvidence().(type) {
+	case *fleetv1.EnrollRequest_ServiceAccountToken:
+		return s.cfg.Registry.Verify(ctx, req.GetCluster(), registry.Proof{Token: evidence.ServiceAccountToken, Audience: audience})
 	case *fleetv1.EnrollRequest_JoinToken:
-		return s.cfg.Registry.RedeemJoinToken(ctx, req.GetCluster(), evidence.JoinToken.GetToken())
-	case nil:
-		id, err := s.cfg.Peers.Identify(ctx)
-		if err != nil {
-			return err
-		}
-		if id.Cluster != req.GetCluster() {
-			return &identity.Error{Reason: identity.ReasonEvidenceInvalid, Message: "the client certificate is another cluster's"}
-		}
-		return s.cfg.Registry.Check(ctx, id.Cluster)
+		join := evidence.JoinToken
+		return s.cfg.Registry.Join(ctx, req.GetCluster(), registry.Joining{
+			JoinToken: join.GetToken(),
+			Proof:     registry.Proof{Token: join.GetServiceAccountToken(), Audience: audience},
+			Keys:      v1alpha1.ClusterKeys{Issuer: join.GetKeys().GetIssuer(), JWKS: string(join.GetKeys().GetJwks())},
+		})
 	default:
-		return &identity.Error{Reason: identity.ReasonEvidenceUnsupported, Message: "this hub enrols with a join token or a client certificate"}
+		return errNoEvidence
 	}
 }
 

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
+	"flag"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +18,6 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/authority"
 	"dynamic-config.rs/fleet/hub/internal/enroll"
-	"dynamic-config.rs/fleet/hub/internal/peer"
 	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/hub/internal/spoketest"
 	"dynamic-config.rs/fleet/internal/identity"
@@ -34,6 +33,11 @@ var (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(funcr.New(func(prefix, args string) { logged.add(prefix + " " + args) }, funcr.Options{Verbosity: 9}))
+	flag.Parse()
+	if flag.Lookup("test.fuzzworker").Value.String() == "true" {
+		m.Run() // FuzzEnroll needs no API server, and there are many workers
+		return
+	}
 	testenv.Main(m, func(c *testenv.Cluster) { hub = c }, testenv.WithoutControllers)
 }
 
@@ -68,46 +72,79 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	ca := spoketest.Authority(t)
 	service := enroll.New(enroll.Config{
-		Signer: ca, Lifetime: lifetime, Now: time.Now,
+		Signer: ca, TrustDomain: ca.TrustDomain(), Lifetime: lifetime, Now: time.Now,
 		Registry: &registry.Registry{Reader: hub.Client, Status: hub.Client.Status(), Now: time.Now},
-		Peers:    &peer.Verifier{Roots: ca.Roots(), TrustDomain: ca.TrustDomain(), Now: time.Now},
 	})
 	return &site{ca: ca, port: spoketest.Serve(t, ca, func(s *grpc.Server) { fleetv1.RegisterEnrollmentServiceServer(s, service) })}
 }
 
-// enroll calls the hub, with a client certificate or without.
-func (s *site) enroll(t *testing.T, cert *tls.Certificate, req *fleetv1.EnrollRequest) (*fleetv1.EnrollResponse, error) {
+// enroll calls the hub.
+func (s *site) enroll(t *testing.T, req *fleetv1.EnrollRequest) (*fleetv1.EnrollResponse, error) {
 	t.Helper()
-	return fleetv1.NewEnrollmentServiceClient(s.port.Dial(t, cert)).Enroll(t.Context(), req)
+	return fleetv1.NewEnrollmentServiceClient(s.port.Dial(t, nil)).Enroll(t.Context(), req)
 }
 
-// cluster makes a SpokeCluster of a name of its own, with a join token.
-func cluster(t *testing.T, spec v1alpha1.SpokeClusterSpec, lives time.Duration) (name, token string) {
+// cluster makes a SpokeCluster of a name of its own.
+func cluster(t *testing.T, spec v1alpha1.SpokeClusterSpec) string {
 	t.Helper()
-	token, hash := identity.NewJoinToken()
-	spec.JoinToken = &v1alpha1.JoinToken{SHA256: hash, ExpiresAt: metav1.NewTime(time.Now().Add(lives))}
 	c := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{GenerateName: "spoke-"}, Spec: spec}
 	if err := hub.Client.Create(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	return c.Name, token
+	return c.Name
+}
+
+// joinable makes a SpokeCluster with a join token.
+func joinable(t *testing.T, spec v1alpha1.SpokeClusterSpec, lives time.Duration) (name, token string) {
+	t.Helper()
+	token, hash := identity.NewJoinToken()
+	spec.JoinToken = &v1alpha1.JoinToken{SHA256: hash, ExpiresAt: metav1.NewTime(time.Now().Add(lives))}
+	return cluster(t, spec), token
 }
 
 // csr is a request for a key, signed by it.
-func csr(t *testing.T, key crypto.Signer, template *x509.CertificateRequest) []byte {
-	t.Helper()
+func csr(tb testing.TB, key crypto.Signer, template *x509.CertificateRequest) []byte {
+	tb.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return der
 }
 
-// joining asks with a join token.
-func joining(t *testing.T, name, token string) *fleetv1.EnrollRequest {
+// audience is what a token for a cluster and a key must say.
+func audience(tb testing.TB, name string, key crypto.Signer) string {
+	tb.Helper()
+	text, err := identity.TokenAudience(spoketest.TrustDomain, name, key.Public())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return text
+}
+
+// asking asks with a key and a ServiceAccount's token.
+func asking(t *testing.T, name string, key crypto.Signer, token string) *fleetv1.EnrollRequest {
 	t.Helper()
 	return &fleetv1.EnrollRequest{
-		Cluster: name, CsrDer: csr(t, spoketest.Key(t), &x509.CertificateRequest{}),
-		Evidence: &fleetv1.EnrollRequest_JoinToken{JoinToken: &fleetv1.JoinToken{Token: token}},
+		Cluster: name, CsrDer: csr(t, key, &x509.CertificateRequest{}),
+		Evidence: &fleetv1.EnrollRequest_ServiceAccountToken{ServiceAccountToken: token},
 	}
+}
+
+// proving asks with a new key and a good token of an issuer for it.
+func proving(t *testing.T, name string, issuer *spoketest.Issuer) *fleetv1.EnrollRequest {
+	t.Helper()
+	key := spoketest.Key(t)
+	return asking(t, name, key, issuer.Token(t, spoketest.Claims(audience(t, name, key))))
+}
+
+// joining asks as proving does, with a join token and the issuer's keys.
+func joining(t *testing.T, name, token string, issuer *spoketest.Issuer) *fleetv1.EnrollRequest {
+	t.Helper()
+	req, keys := proving(t, name, issuer), issuer.Keys(t)
+	req.Evidence = &fleetv1.EnrollRequest_JoinToken{JoinToken: &fleetv1.JoinToken{
+		Token: token, ServiceAccountToken: req.GetServiceAccountToken(),
+		Keys: &fleetv1.ClusterKeys{Issuer: keys.Issuer, Jwks: []byte(keys.JWKS)},
+	}}
+	return req
 }

@@ -1,6 +1,7 @@
 package enroll_test
 
 import (
+	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
@@ -12,22 +13,22 @@ import (
 	"net/url"
 	"slices"
 	"testing"
-	"time"
 
+	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/spoketest"
 	"dynamic-config.rs/fleet/internal/identity"
 )
 
 func TestEnroll_IgnoresTheNamesInTheRequest(t *testing.T) {
-	s := newSite(t)
-	name, token := cluster(t, accepted, time.Hour)
-	req := joining(t, name, token)
-	req.CsrDer = csr(t, spoketest.Key(t), &x509.CertificateRequest{
+	s, issuer, key := newSite(t), spoketest.NewIssuer(t), spoketest.Key(t)
+	name := cluster(t, v1alpha1.SpokeClusterSpec{Accepted: true, Keys: issuer.Keys(t)})
+	req := asking(t, name, key, issuer.Token(t, spoketest.Claims(audience(t, name, key))))
+	req.CsrDer = csr(t, key, &x509.CertificateRequest{
 		Subject:  pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
 		DNSNames: []string{"hub.example"}, EmailAddresses: []string{"a@b.example"}, IPAddresses: []net.IP{net.IPv4(10, 0, 0, 7)},
 		URIs: []*url.URL{identity.SpokeURI(spoketest.TrustDomain, "other")},
 	})
-	resp, err := s.enroll(t, nil, req)
+	resp, err := s.enroll(t, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,37 +57,35 @@ func TestEnroll_Keys(t *testing.T) {
 		}
 		return key
 	}
-	good := csr(t, spoketest.Key(t), &x509.CertificateRequest{})
+	key := spoketest.Key(t)
+	good := csr(t, key, &x509.CertificateRequest{})
 	forged := slices.Clone(good)
 	forged[len(forged)-1] ^= 1
+	issuer := spoketest.NewIssuer(t)
 	for title, tc := range map[string]struct {
 		csr  []byte
+		key  crypto.Signer
 		want spoketest.Verdict
 	}{
-		"an ECDSA key is signed":             {good, spoketest.Verdict{}},
-		"an Ed25519 key is signed":           {csr(t, ed, &x509.CertificateRequest{}), spoketest.Verdict{}},
-		"an RSA key of 3072 bits is signed":  {csr(t, rsaKey(3072), &x509.CertificateRequest{}), spoketest.Verdict{}},
-		"an RSA key of 2048 bits is refused": {csr(t, rsaKey(2048), &x509.CertificateRequest{}), requestInvalid},
-		"no request is refused":              {nil, requestInvalid},
-		"text is refused":                    {[]byte("-----BEGIN CERTIFICATE REQUEST-----"), requestInvalid},
-		"a request with more behind it":      {append(slices.Clone(good), 0), requestInvalid},
-		"a request somebody else signed":     {forged, requestInvalid},
-		"a key as large as the request may be, which would cost minutes to check": {hugeRSA(t), requestInvalid},
+		"an ECDSA key is signed":             {nil, key, spoketest.Verdict{}},
+		"an Ed25519 key is signed":           {nil, ed, spoketest.Verdict{}},
+		"an RSA key of 3072 bits is signed":  {nil, rsaKey(3072), spoketest.Verdict{}},
+		"an RSA key of 2048 bits is refused": {nil, rsaKey(2048), requestInvalid},
+		"an empty request is refused":        {[]byte{}, key, requestInvalid},
+		"text is refused":                    {[]byte("-----BEGIN CERTIFICATE REQUEST-----"), key, requestInvalid},
+		"a request with more behind it":      {append(slices.Clone(good), 0), key, requestInvalid},
+		"a request somebody else signed":     {forged, key, requestInvalid},
+		"a key as large as the request may be, which would cost minutes to check": {hugeRSA(t), key, requestInvalid},
 	} {
 		t.Run(title, func(t *testing.T) {
-			name, token := cluster(t, accepted, time.Hour)
-			req := joining(t, name, token)
-			req.CsrDer = tc.csr
-			_, err := s.enroll(t, nil, req)
+			name := cluster(t, v1alpha1.SpokeClusterSpec{Accepted: true, Keys: issuer.Keys(t)})
+			req := asking(t, name, tc.key, issuer.Token(t, spoketest.Claims(audience(t, name, tc.key))))
+			if tc.csr != nil {
+				req.CsrDer = tc.csr
+			}
+			_, err := s.enroll(t, req)
 			if got := spoketest.VerdictOf(err); got != tc.want {
-				t.Fatalf("verdict %+v, want %+v (%v)", got, tc.want, err)
-			}
-			if err == nil {
-				return
-			}
-			// The token is not used up by a request that could not be signed.
-			if _, err := s.enroll(t, nil, joining(t, name, token)); err != nil {
-				t.Errorf("a good request after it: %v", err)
+				t.Errorf("verdict %+v, want %+v (%v)", got, tc.want, err)
 			}
 		})
 	}

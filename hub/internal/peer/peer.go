@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"dynamic-config.rs/fleet/internal/identity"
 )
@@ -77,27 +79,27 @@ func (v *Verifier) verify(chain []*x509.Certificate) (Identity, error) {
 
 // codeOf says which gRPC code goes with a reason.
 var codeOf = map[string]codes.Code{
-	identity.ReasonRequestInvalid:      codes.InvalidArgument,
-	identity.ReasonNameInvalid:         codes.InvalidArgument,
-	identity.ReasonEvidenceInvalid:     codes.PermissionDenied,
-	identity.ReasonEvidenceUnsupported: codes.Unimplemented,
-	identity.ReasonNotAccepted:         codes.FailedPrecondition,
-	identity.ReasonSuspended:           codes.FailedPrecondition,
-	identity.ReasonUnknownCluster:      codes.PermissionDenied,
-	identity.ReasonCertificateMissing:  codes.Unauthenticated,
-	identity.ReasonCertificateExpired:  codes.Unauthenticated,
-	identity.ReasonCertificateInvalid:  codes.Unauthenticated,
-	identity.ReasonSuperseded:          codes.Aborted,
-	identity.ReasonHeartbeatMissed:     codes.DeadlineExceeded,
-	identity.ReasonSendBlocked:         codes.DeadlineExceeded,
-	identity.ReasonSessionAged:         codes.Aborted,
-	identity.ReasonDraining:            codes.Unavailable,
-	identity.ReasonTooManyRenders:      codes.ResourceExhausted,
-	identity.ReasonUnavailable:         codes.Unavailable,
+	identity.ReasonRequestInvalid:     codes.InvalidArgument,
+	identity.ReasonNameInvalid:        codes.InvalidArgument,
+	identity.ReasonEvidenceInvalid:    codes.PermissionDenied,
+	identity.ReasonNotAccepted:        codes.FailedPrecondition,
+	identity.ReasonSuspended:          codes.FailedPrecondition,
+	identity.ReasonUnknownCluster:     codes.PermissionDenied,
+	identity.ReasonCertificateMissing: codes.Unauthenticated,
+	identity.ReasonCertificateExpired: codes.Unauthenticated,
+	identity.ReasonCertificateInvalid: codes.Unauthenticated,
+	identity.ReasonSuperseded:         codes.Aborted,
+	identity.ReasonHeartbeatMissed:    codes.DeadlineExceeded,
+	identity.ReasonSendBlocked:        codes.DeadlineExceeded,
+	identity.ReasonSessionAged:        codes.Aborted,
+	identity.ReasonDraining:           codes.Unavailable,
+	identity.ReasonTooManyRenders:     codes.ResourceExhausted,
+	identity.ReasonTooManyRequests:    codes.ResourceExhausted,
+	identity.ReasonUnavailable:        codes.Unavailable,
 }
 
 // Status makes the gRPC status of an error: code and ErrorInfo for an
-// *identity.Error, a bare Unavailable for anything else, whose text stays here.
+// *identity.Error, with a RetryInfo where it says when to try again, a bare Unavailable for anything else, whose text stays here.
 func Status(err error) error {
 	if err == nil {
 		return nil
@@ -106,8 +108,11 @@ func Status(err error) error {
 	if !errors.As(err, &refusal) {
 		refusal = &identity.Error{Reason: identity.ReasonUnavailable, Message: "the hub cannot answer now"}
 	}
-	st, detailErr := status.New(codeOf[refusal.Reason], refusal.Message).
-		WithDetails(&errdetails.ErrorInfo{Reason: refusal.Reason, Domain: identity.ErrorDomain})
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: refusal.Reason, Domain: identity.ErrorDomain}}
+	if refusal.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(refusal.RetryAfter)})
+	}
+	st, detailErr := status.New(codeOf[refusal.Reason], refusal.Message).WithDetails(details...)
 	if detailErr != nil {
 		return status.Error(codes.Internal, refusal.Reason)
 	}

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"math/big"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -166,23 +168,23 @@ func TestVerifier_Identify_WithoutAConnection(t *testing.T) {
 // well.
 func TestStatus_EveryReason(t *testing.T) {
 	for reason, code := range map[string]codes.Code{
-		identity.ReasonRequestInvalid:      codes.InvalidArgument,
-		identity.ReasonNameInvalid:         codes.InvalidArgument,
-		identity.ReasonEvidenceInvalid:     codes.PermissionDenied,
-		identity.ReasonEvidenceUnsupported: codes.Unimplemented,
-		identity.ReasonNotAccepted:         codes.FailedPrecondition,
-		identity.ReasonSuspended:           codes.FailedPrecondition,
-		identity.ReasonUnknownCluster:      codes.PermissionDenied,
-		identity.ReasonCertificateMissing:  codes.Unauthenticated,
-		identity.ReasonCertificateExpired:  codes.Unauthenticated,
-		identity.ReasonCertificateInvalid:  codes.Unauthenticated,
-		identity.ReasonSuperseded:          codes.Aborted,
-		identity.ReasonHeartbeatMissed:     codes.DeadlineExceeded,
-		identity.ReasonSendBlocked:         codes.DeadlineExceeded,
-		identity.ReasonSessionAged:         codes.Aborted,
-		identity.ReasonDraining:            codes.Unavailable,
-		identity.ReasonTooManyRenders:      codes.ResourceExhausted,
-		identity.ReasonUnavailable:         codes.Unavailable,
+		identity.ReasonRequestInvalid:     codes.InvalidArgument,
+		identity.ReasonNameInvalid:        codes.InvalidArgument,
+		identity.ReasonEvidenceInvalid:    codes.PermissionDenied,
+		identity.ReasonNotAccepted:        codes.FailedPrecondition,
+		identity.ReasonSuspended:          codes.FailedPrecondition,
+		identity.ReasonUnknownCluster:     codes.PermissionDenied,
+		identity.ReasonCertificateMissing: codes.Unauthenticated,
+		identity.ReasonCertificateExpired: codes.Unauthenticated,
+		identity.ReasonCertificateInvalid: codes.Unauthenticated,
+		identity.ReasonSuperseded:         codes.Aborted,
+		identity.ReasonHeartbeatMissed:    codes.DeadlineExceeded,
+		identity.ReasonSendBlocked:        codes.DeadlineExceeded,
+		identity.ReasonSessionAged:        codes.Aborted,
+		identity.ReasonDraining:           codes.Unavailable,
+		identity.ReasonTooManyRenders:     codes.ResourceExhausted,
+		identity.ReasonTooManyRequests:    codes.ResourceExhausted,
+		identity.ReasonUnavailable:        codes.Unavailable,
 	} {
 		err := peer.Status(fmt.Errorf("wrapped: %w", &identity.Error{Reason: reason, Message: "m"}))
 		if got := spoketest.VerdictOf(err); got != (spoketest.Verdict{Code: code, Reason: reason}) {
@@ -201,6 +203,13 @@ func TestStatus(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "10.0.0.7") {
 		t.Errorf("the text of an untyped error leaves the hub: %v", err)
+	}
+	st := status.Convert(peer.Status(&identity.Error{Reason: identity.ReasonTooManyRequests, RetryAfter: time.Second}))
+	if !slices.ContainsFunc(st.Details(), func(detail any) bool {
+		retry, ok := detail.(*errdetails.RetryInfo)
+		return ok && retry.GetRetryDelay().AsDuration() == time.Second
+	}) {
+		t.Errorf("it does not say when to try again: %v", st.Details())
 	}
 	if st := status.Convert(peer.Status(&identity.Error{Reason: "Invented"})); st.Code() != codes.Internal {
 		t.Errorf("a reason without a code: %v", st)

@@ -1,6 +1,6 @@
 // Package registry is what the hub's SpokeCluster objects say of a cluster, and
-// what is recorded there: the join token that was used, and the session. It is the
-// only writer of their status.
+// what is recorded there: the join token that was used, the keys it pinned, and the
+// session. It is the only writer of their status.
 //
 // Reads that decide about access are live, not from a cache: what an administrator
 // changed a moment ago counts.
@@ -59,40 +59,6 @@ func (r *Registry) Check(ctx context.Context, cluster string) error {
 		return err
 	}
 	return Admitted(c)
-}
-
-// RedeemJoinToken uses a cluster's join token up. The token is checked before
-// anything is told about the cluster, and a cluster that is not admitted keeps it.
-func (r *Registry) RedeemJoinToken(ctx context.Context, cluster, token string) error {
-	return retry.RetryOnConflict(contention, func() error {
-		c, err := r.get(ctx, cluster)
-		if err != nil {
-			return evidenceInvalid(err)
-		}
-		stored := c.Spec.JoinToken
-		switch {
-		case stored == nil || !identity.JoinTokenMatches(token, stored.SHA256):
-			return evidenceInvalid(nil)
-		case !r.Now().Before(stored.ExpiresAt.Time):
-			return evidenceInvalid(nil)
-		case c.Status.RedeemedJoinToken == stored.SHA256:
-			return evidenceInvalid(nil)
-		}
-		if err := Admitted(c); err != nil {
-			return err
-		}
-		c.Status.RedeemedJoinToken = stored.SHA256
-		return r.Status.Update(ctx, c) // a conflict means somebody else may have used it: look again
-	})
-}
-
-// evidenceInvalid is one answer for every wrong token, so that names cannot be
-// probed. An error that is no refusal is passed on.
-func evidenceInvalid(err error) error {
-	if err != nil && !isRefusal(err) {
-		return err
-	}
-	return &identity.Error{Reason: identity.ReasonEvidenceInvalid, Message: "the join token is not valid for this cluster, is used, or is over"}
 }
 
 // OpenSession records a session of an admitted cluster and returns its epoch. Of

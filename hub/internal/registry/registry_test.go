@@ -3,7 +3,6 @@ package registry_test
 import (
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/registry"
+	"dynamic-config.rs/fleet/hub/internal/spoketest"
 	"dynamic-config.rs/fleet/internal/identity"
 	"dynamic-config.rs/fleet/internal/testenv"
 )
@@ -192,90 +192,6 @@ func TestRegistry_Report(t *testing.T) {
 	g.Expect(reasonOf(t, r.Report(t.Context(), "nobody", counts, nil))).To(gomega.Equal(identity.ReasonUnknownCluster))
 }
 
-// joinable makes a SpokeCluster with a join token that holds until an hour from now.
-func joinable(t *testing.T, spec v1alpha1.SpokeClusterSpec) (name, token string) {
-	t.Helper()
-	token, hash := identity.NewJoinToken()
-	spec.JoinToken = &v1alpha1.JoinToken{SHA256: hash, ExpiresAt: metav1.NewTime(time.Now().Add(time.Hour))}
-	return create(t, spec), token
-}
-
-func TestRegistry_RedeemJoinToken(t *testing.T) {
-	name, token := joinable(t, accepted)
-	later := func() time.Time { return time.Now().Add(time.Hour) }
-	other, otherToken := joinable(t, accepted)
-	without := create(t, accepted)
-	waiting, waitingToken := joinable(t, v1alpha1.SpokeClusterSpec{})
-	suspended, suspendedToken := joinable(t, v1alpha1.SpokeClusterSpec{Accepted: true, Suspend: true})
-	for title, tc := range map[string]struct {
-		now                  func() time.Time
-		cluster, token, want string
-	}{
-		"a wrong token proves nothing":               {time.Now, name, otherToken, identity.ReasonEvidenceInvalid},
-		"an empty token proves nothing":              {time.Now, name, "", identity.ReasonEvidenceInvalid},
-		"the stored hash is no token":                {time.Now, name, read(t, name).Spec.JoinToken.SHA256, identity.ReasonEvidenceInvalid},
-		"a token that is over proves nothing":        {later, other, otherToken, identity.ReasonEvidenceInvalid},
-		"a cluster without a token has none":         {time.Now, without, token, identity.ReasonEvidenceInvalid},
-		"an unknown cluster answers as a wrong one":  {time.Now, "nobody", token, identity.ReasonEvidenceInvalid},
-		"a cluster nobody accepted learns that":      {time.Now, waiting, waitingToken, identity.ReasonNotAccepted},
-		"a wrong token does not learn of acceptance": {time.Now, waiting, token, identity.ReasonEvidenceInvalid},
-		"a suspended cluster learns that":            {time.Now, suspended, suspendedToken, identity.ReasonSuspended},
-	} {
-		t.Run(title, func(t *testing.T) {
-			err := newRegistry(tc.now).RedeemJoinToken(t.Context(), tc.cluster, tc.token)
-			if got := reasonOf(t, err); got != tc.want {
-				t.Errorf("reason %q, want %q", got, tc.want)
-			}
-			if tc.token != "" && strings.Contains(err.Error(), tc.token) {
-				t.Errorf("the error holds the token: %v", err)
-			}
-		})
-	}
-	for _, unused := range []string{name, other, waiting, suspended} {
-		if used := read(t, unused).Status.RedeemedJoinToken; used != "" {
-			t.Errorf("a refusal used the token of %s up", unused)
-		}
-	}
-}
-
-func TestRegistry_RedeemJoinToken_Once(t *testing.T) {
-	name, token := joinable(t, accepted)
-	const agents = 5
-	errs := make([]error, agents)
-	var group sync.WaitGroup
-	for i := range agents {
-		group.Go(func() { errs[i] = newRegistry(time.Now).RedeemJoinToken(t.Context(), name, token) })
-	}
-	group.Wait()
-	won := 0
-	for _, err := range errs {
-		if err == nil {
-			won++
-		} else if got := reasonOf(t, err); got != identity.ReasonEvidenceInvalid {
-			t.Errorf("a loser is told %q", got)
-		}
-	}
-	if won != 1 {
-		t.Errorf("%d agents redeemed one token", won)
-	}
-}
-
-func TestRegistry_RedeemJoinToken_StaysUnusedUntilAccepted(t *testing.T) {
-	name, token := joinable(t, v1alpha1.SpokeClusterSpec{})
-	r := newRegistry(time.Now)
-	if got := reasonOf(t, r.RedeemJoinToken(t.Context(), name, token)); got != identity.ReasonNotAccepted {
-		t.Fatalf("reason %q", got)
-	}
-	c := read(t, name)
-	c.Spec.Accepted = true
-	if err := hub.Client.Update(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.RedeemJoinToken(t.Context(), name, token); err != nil {
-		t.Errorf("after it was accepted: %v", err)
-	}
-}
-
 func TestRegistry_AnAPIServerThatFailsIsNoRefusal(t *testing.T) {
 	down, err := client.New(&brokenConfig, client.Options{Scheme: testenv.Scheme(), Mapper: hub.Client.RESTMapper()})
 	if err != nil {
@@ -285,7 +201,8 @@ func TestRegistry_AnAPIServerThatFailsIsNoRefusal(t *testing.T) {
 	_, opened := r.OpenSession(t.Context(), "prod", v1alpha1.SpokeSession{})
 	for name, err := range map[string]error{
 		"check": r.Check(t.Context(), "prod"), "open": opened, "close": r.CloseSession(t.Context(), "prod", 1),
-		"report": r.Report(t.Context(), "prod", v1alpha1.RenderCounts{}, nil), "redeem": r.RedeemJoinToken(t.Context(), "prod", "t"),
+		"report": r.Report(t.Context(), "prod", v1alpha1.RenderCounts{}, nil), "verify": r.Verify(t.Context(), "prod", registry.Proof{}),
+		"join": r.Join(t.Context(), "prod", registry.Joining{}), "keys": r.ReportKeys(t.Context(), "prod", *spoketest.NewIssuer(t).Keys(t)),
 	} {
 		var refusal *identity.Error
 		if err == nil || errors.As(err, &refusal) {

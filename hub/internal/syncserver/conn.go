@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -45,13 +46,14 @@ type conn struct {
 	sendingSince atomic.Int64
 
 	inventory inventory
+	keys      *rate.Limiter
 }
 
 func newConn(s *Server, stream fleetv1.SyncService_SessionServer, cluster string) *conn {
 	return &conn{
 		server: s, stream: stream, cluster: cluster,
 		frames: make(chan *fleetv1.SessionRequest), over: make(chan error, 2), drains: make(chan *fleetv1.Drain, 1),
-		inventory: inventory{max: s.cfg.MaxRenders},
+		inventory: inventory{max: s.cfg.MaxRenders}, keys: rate.NewLimiter(rate.Every(keysInterval), keysBurst),
 	}
 }
 

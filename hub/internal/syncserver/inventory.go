@@ -54,6 +54,10 @@ func (v *inventory) put(spec *fleetv1.RenderSpec) error {
 
 // handle takes one received frame, unless the session is over.
 func (c *conn) handle(ctx context.Context, frame *fleetv1.SessionRequest) (err error) {
+	if keys := frame.GetKeys(); keys != nil {
+		c.takeKeys(ctx, keys)
+		return nil
+	}
 	if !c.session.Do(func() { err = c.take(ctx, frame) }) {
 		return causeOf(c.session)
 	}

@@ -37,6 +37,9 @@ const (
 	// sessionsPerSecond and sessionsBurst admit a thousand reconnecting spokes within
 	// 20 s and keep the API server's share of it (one write each) bounded.
 	sessionsPerSecond, sessionsBurst = 50, 100
+	// keysInterval and keysBurst bound what one session's reports of its cluster's keys
+	// cost the API server; an agent looks every ten minutes.
+	keysInterval, keysBurst = time.Minute, 3
 	// closeTimeout bounds the write that records the end of a session.
 	closeTimeout = 5 * time.Second
 )
@@ -53,6 +56,7 @@ type Registry interface {
 	OpenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (epoch int64, err error)
 	CloseSession(ctx context.Context, cluster string, epoch int64) error
 	Check(ctx context.Context, cluster string) error
+	ReportKeys(ctx context.Context, cluster string, keys v1alpha1.ClusterKeys) error
 }
 
 // Identifier verifies the client certificate of a stream.

@@ -55,15 +55,6 @@ func (s *Secret) Load(ctx context.Context) (*Credential, error) {
 	return credential, nil
 }
 
-// CanSave asks the API server whether Save would be let through.
-func (s *Secret) CanSave(ctx context.Context) error {
-	err := s.Client.Apply(ctx, corev1ac.Secret(SecretName, s.Namespace), client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership, client.DryRunAll)
-	if err != nil {
-		return fmt.Errorf("secret %s cannot be written: %w", SecretName, err)
-	}
-	return nil
-}
-
 // Save writes the credential.
 func (s *Secret) Save(ctx context.Context, c *Credential) error {
 	data, err := encode(c)

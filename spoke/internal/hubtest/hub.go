@@ -6,19 +6,25 @@
 package hubtest
 
 import (
+	"cmp"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"math/big"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +38,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"dynamic-config.rs/fleet/internal/identity"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
 
@@ -56,7 +63,7 @@ type Hub struct {
 
 	mu       sync.Mutex // guards what follows
 	settings Settings
-	redeemed bool
+	joined   bool
 	enrolled []*fleetv1.EnrollRequest
 }
 
@@ -66,6 +73,12 @@ type Settings struct {
 	Heartbeat time.Duration
 	// RenewAfter is when an agent should enrol again; half an hour when zero.
 	RenewAfter time.Duration
+	// Lifetime of certificates; an hour when zero.
+	Lifetime time.Duration
+	// UnknownKeys asks for the join token at the first contact.
+	UnknownKeys bool
+	// LoseJoin loses the answer to the join.
+	LoseJoin bool
 	// Silent sends no heartbeats.
 	Silent bool
 	// Reject answers sessions with this error.
@@ -179,31 +192,24 @@ func (h *Hub) serve(tb testing.TB, address string) {
 	}(h.server)
 }
 
-// Enroll signs for the join token, once, or for a certificate that holds.
-func (h *Hub) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) (*fleetv1.EnrollResponse, error) {
+// Enroll signs for a ServiceAccount's token that is bound to the key, if the cluster's
+// keys are known or a join token comes with them.
+func (h *Hub) Enroll(_ context.Context, request *fleetv1.EnrollRequest) (*fleetv1.EnrollResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.enrolled = append(h.enrolled, request)
-	if request.GetEvidence() == nil {
-		if _, err := h.identify(ctx); err != nil {
-			return nil, err
-		}
-	} else if request.GetJoinToken().GetToken() != Token || h.redeemed {
-		return nil, Denied(codes.PermissionDenied, "EvidenceInvalid")
-	}
-	h.redeemed = h.redeemed || request.GetEvidence() != nil
 	csr, err := x509.ParseCertificateRequest(request.GetCsrDer())
 	if err != nil || csr.CheckSignature() != nil {
 		return nil, Denied(codes.InvalidArgument, "RequestInvalid")
 	}
-	renewAfter := h.settings.RenewAfter
-	if renewAfter == 0 {
-		renewAfter = 30 * time.Minute
+	if err := h.judge(request, csr.PublicKey); err != nil {
+		return nil, err
 	}
+	renewAfter := cmp.Or(h.settings.RenewAfter, 30*time.Minute)
 	der, err := h.sign(&x509.Certificate{
-		URIs:        []*url.URL{{Scheme: "spiffe", Host: "fleet.example", Path: "/spoke/" + request.GetCluster()}},
+		URIs:        []*url.URL{identity.SpokeURI(identity.DefaultTrustDomain, request.GetCluster())},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, csr.PublicKey, time.Hour)
+	}, csr.PublicKey, cmp.Or(h.settings.Lifetime, time.Hour))
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +218,50 @@ func (h *Hub) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) (*flee
 		ChainDer: [][]byte{der}, TrustBundleDer: [][]byte{h.ca.Raw},
 		ServerTime: timestamppb.New(now), RenewAfter: timestamppb.New(now.Add(renewAfter)),
 	}, nil
+}
+
+// judge refuses evidence. It reads what a token is for, and does not verify it.
+func (h *Hub) judge(request *fleetv1.EnrollRequest, key crypto.PublicKey) error {
+	token, join := request.GetServiceAccountToken(), request.GetJoinToken()
+	known := h.joined || !h.settings.UnknownKeys
+	if join != nil {
+		token, known = join.GetServiceAccountToken(), join.GetToken() == Token && len(join.GetKeys().GetJwks()) > 0 && !h.joined
+	}
+	want, err := identity.TokenAudience(identity.DefaultTrustDomain, request.GetCluster(), key)
+	if err != nil {
+		return err
+	}
+	if !known || !slices.Equal(audienceOf(token), []string{want}) {
+		return Denied(codes.PermissionDenied, identity.ReasonEvidenceInvalid)
+	}
+	if join != nil {
+		h.joined = true
+		if h.settings.LoseJoin {
+			return Denied(codes.Unavailable, "")
+		}
+	}
+	return nil
+}
+
+// Proof is a token for an audience that this hub accepts, and no other would.
+func Proof(audience string) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":["`+audience+`"]}`)) + ".c2ln"
+}
+
+// audienceOf is what a token says it is for.
+func audienceOf(token string) []string {
+	var claims struct {
+		Audience []string `json:"aud"`
+	}
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(text, &claims) != nil {
+		return nil
+	}
+	return claims.Audience
 }
 
 // identify is the cluster of the connection's certificate.

@@ -62,7 +62,8 @@ func (r *retry) after(end ending) time.Duration {
 	default:
 		r.failures++
 		// Ten doublings are far beyond Max in any sensible setting, and cannot overflow.
-		return uniform(r.backoff.Min, min(r.backoff.Max, r.backoff.Min<<min(r.failures, 10)))
+		delay := uniform(r.backoff.Min, min(r.backoff.Max, r.backoff.Min<<min(r.failures, 10)))
+		return max(delay, min(r.backoff.Max, retryAfter(end.err)))
 	}
 }
 

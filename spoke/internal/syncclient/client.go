@@ -35,8 +35,6 @@ type Credentials interface {
 	Load(ctx context.Context) (*credential.Credential, error)
 	// Save keeps a credential.
 	Save(ctx context.Context, c *credential.Credential) error
-	// CanSave fails where Save would, and changes nothing.
-	CanSave(ctx context.Context) error
 }
 
 // Config configures a Client.
@@ -47,14 +45,17 @@ type Config struct {
 	ServerName string
 	// CAFile holds the hub's roots in PEM. It is read at every connect.
 	CAFile string
-	// Cluster is the name the agent enrols for.
-	Cluster string
+	// Cluster is the name the agent enrols for, TrustDomain the hub's.
+	Cluster, TrustDomain string
 	// Version and Instance of the agent, for people.
 	Version, Instance string
 	// Credentials keep the client certificate.
 	Credentials Credentials
-	// Evidence proves the cluster when enrolling; nil for none.
+	// Evidence proves the cluster when enrolling.
 	Evidence Evidence
+	// JoinTokenFile holds a join token for the first contact of a cluster whose keys
+	// the hub does not know; empty for none.
+	JoinTokenFile string
 	// Receiver takes the hub's answers.
 	Receiver Receiver
 	// Backoff between sessions.
@@ -75,6 +76,10 @@ func (c *Config) Validate() error {
 		return errors.New("hub CA file is empty")
 	case c.Cluster == "":
 		return errors.New("cluster name is empty")
+	case c.TrustDomain == "":
+		return errors.New("trust domain is empty")
+	case c.Evidence == nil:
+		return errors.New("nothing to enrol with")
 	case c.Credentials == nil:
 		return errors.New("no place for credentials")
 	case c.Receiver == nil:
@@ -94,8 +99,6 @@ type Client struct {
 
 	sessions uint64
 	current  *credential.Credential
-	// unsaved says that current is not in Credentials yet.
-	unsaved bool
 	// rejected says that the hub did not accept current.
 	rejected bool
 	// renewAt is when to enrol again; later than current's RenewAt after an

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"dynamic-config.rs/fleet/internal/identity"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 	"dynamic-config.rs/fleet/spoke/internal/credential"
 	"dynamic-config.rs/fleet/spoke/internal/hubtest"
@@ -53,9 +54,10 @@ type keeper struct {
 	mu     sync.Mutex
 	kept   *credential.Credential
 	loads  error
-	locked error // what CanSave answers
+	locked error // what Save answers
 	saves  int
-	looks  int // calls of Load and of CanSave
+	looks  int // calls of Load
+	tries  int // calls of Save
 }
 
 func (k *keeper) Load(context.Context) (*credential.Credential, error) {
@@ -65,26 +67,66 @@ func (k *keeper) Load(context.Context) (*credential.Credential, error) {
 	return k.kept, k.loads
 }
 
-func (k *keeper) CanSave(context.Context) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.looks++
-	return k.locked
-}
-
-// looked is how often the keeper was asked.
+// looked is how often the keeper was asked for what it keeps.
 func (k *keeper) looked() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.looks
 }
 
+// tried is how often the keeper was asked to keep something.
+func (k *keeper) tried() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.tries
+}
+
+// lock makes every Save fail, or none where err is nil.
+func (k *keeper) lock(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.locked = err
+}
+
+// keeps is what is kept.
+func (k *keeper) keeps() *credential.Credential {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.kept
+}
+
 func (k *keeper) Save(_ context.Context, c *credential.Credential) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.tries++
+	if k.locked != nil {
+		return k.locked
+	}
 	k.kept = c
 	k.saves++
 	return nil
+}
+
+// account is a ServiceAccount whose tokens the hub of the tests accepts.
+type account struct {
+	mu   sync.Mutex // guards what follows
+	jwks string     // none can be read where it is empty
+	down error      // what Token answers
+}
+
+func (a *account) Token(_ context.Context, audience string) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return hubtest.Proof(audience), a.down
+}
+
+func (a *account) Keys(context.Context) (*fleetv1.ClusterKeys, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.jwks == "" {
+		return nil, errors.New("forbidden")
+	}
+	return &fleetv1.ClusterKeys{Issuer: "https://cluster.example", Jwks: []byte(a.jwks)}, nil
 }
 
 // agent is a client that runs until the test ends.
@@ -104,9 +146,9 @@ func start(t *testing.T, h *hubtest.Hub, change ...func(*syncclient.Config)) *ag
 	a := &agent{receiver: newReceiver(), keeper: &keeper{}}
 	config := syncclient.Config{
 		Address: h.Address, ServerName: hubtest.ServerName, CAFile: h.CAFile, Cluster: "east",
+		TrustDomain: identity.DefaultTrustDomain, Evidence: &account{}, JoinTokenFile: tokenFile,
 		Version: "v1", Instance: "i-1", Credentials: a.keeper, Receiver: a.receiver,
-		Evidence: syncclient.JoinTokenFile(tokenFile),
-		Backoff:  syncclient.Backoff{AfterSession: time.Millisecond, Min: time.Millisecond, Max: 10 * time.Millisecond},
+		Backoff: syncclient.Backoff{AfterSession: time.Millisecond, Min: time.Millisecond, Max: 10 * time.Millisecond},
 	}
 	for _, c := range change {
 		c(&config)
@@ -160,7 +202,7 @@ func deliver(nonce uint64, s *fleetv1.RenderSpec, id string) *fleetv1.SessionRes
 	}}}
 }
 
-func TestRun_EnrolsWithTheJoinTokenAndSaysHello(t *testing.T) {
+func TestRun_EnrolsAndSaysHello(t *testing.T) {
 	h := hubtest.Start(t, hubtest.Settings{})
 	a := start(t, h)
 	s := h.Accept(t)
@@ -183,7 +225,9 @@ func TestRun_AKeptCredentialNeedsNoEnrolment(t *testing.T) {
 	first := start(t, h)
 	h.Accept(t)
 	first.stop()
-	start(t, h, func(c *syncclient.Config) { c.Credentials, c.Evidence = first.keeper, nil })
+	start(t, h, func(c *syncclient.Config) {
+		c.Credentials, c.Evidence = first.keeper, &account{down: errors.New("forbidden")}
+	})
 	if s := h.Accept(t); s.Cluster != "east" {
 		t.Errorf("got cluster %q", s.Cluster)
 	}
@@ -213,29 +257,115 @@ func TestRun_AnotherClustersIdentityIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestRun_AJoinTokenIsNotSpentOnWhatCannotBeKept(t *testing.T) {
-	h := hubtest.Start(t, hubtest.Settings{})
-	kept := &keeper{locked: errors.New("forbidden")}
-	start(t, h, func(c *syncclient.Config) {
-		c.Credentials = kept
-	})
-	gomega.NewWithT(t).Eventually(kept.looked, "10s").Should(gomega.BeNumerically(">", 3))
-	if n := len(h.Enrolments()); n != 0 {
-		t.Errorf("%d enrolments, want none", n)
+// kinds are the kinds of evidence that came.
+func kinds(h *hubtest.Hub) []string {
+	var all []string
+	for _, request := range h.Enrolments() {
+		switch request.GetEvidence().(type) {
+		case *fleetv1.EnrollRequest_ServiceAccountToken:
+			all = append(all, "token")
+		case *fleetv1.EnrollRequest_JoinToken:
+			all = append(all, "join")
+		default:
+			all = append(all, "none")
+		}
+	}
+	return all
+}
+
+func TestRun_FirstContact(t *testing.T) {
+	readable := func(c *syncclient.Config) { c.Evidence = &account{jwks: "{}"} }
+	for name, tc := range map[string]struct {
+		settings hubtest.Settings
+		want     string // the evidence of the first requests
+	}{
+		"where the hub knows the keys no join token is sent": {hubtest.Settings{}, "[token]"},
+		"where it does not, the join token follows":          {hubtest.Settings{UnknownKeys: true}, "[token join]"},
+		"when its answer is lost, the token alone is enough": {hubtest.Settings{UnknownKeys: true, LoseJoin: true}, "[token join token]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := hubtest.Start(t, tc.settings)
+			start(t, h, readable)
+			h.Accept(t)
+			if got := fmt.Sprint(kinds(h)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
 	}
 }
 
-func TestRun_RenewsWithItsCertificateAndANewKey(t *testing.T) {
+func TestRun_WithoutReadableKeysAJoinTokenIsKept(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{UnknownKeys: true})
+	start(t, h)
+	gomega.NewWithT(t).Eventually(func() int { return len(h.Enrolments()) }, "10s").Should(gomega.BeNumerically(">", 3))
+	for _, kind := range kinds(h) {
+		if kind != "token" {
+			t.Fatalf("the join token was sent without keys: %v", kinds(h))
+		}
+	}
+}
+
+func TestRun_ACredentialThatCannotBeKeptIsNotUsed(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	a := start(t, h, func(c *syncclient.Config) { c.Credentials.(*keeper).locked = errors.New("forbidden") })
+	gomega.NewWithT(t).Eventually(a.keeper.tried, "10s").Should(gomega.BeNumerically(">", 3))
+	if a.Enrolled() {
+		t.Error("it is used")
+	}
+	a.keeper.lock(nil)
+	h.Accept(t)
+}
+
+func TestRun_RenewsWithANewKeyAndNewEvidence(t *testing.T) {
 	h := hubtest.Start(t, hubtest.Settings{RenewAfter: 100 * time.Millisecond})
 	start(t, h)
 	h.Accept(t)
 	h.Accept(t)
 	requests := h.Enrolments()
-	if len(requests) < 2 || requests[1].GetEvidence() != nil {
-		t.Fatalf("want a second enrolment without a token, got %d", len(requests))
+	if len(requests) < 2 {
+		t.Fatalf("want a second enrolment, got %d", len(requests))
 	}
-	if string(requests[0].GetCsrDer()) == string(requests[1].GetCsrDer()) {
-		t.Error("want a new key")
+	if string(requests[0].GetCsrDer()) == string(requests[1].GetCsrDer()) || requests[0].GetServiceAccountToken() == requests[1].GetServiceAccountToken() {
+		t.Error("want a new key and a token for it")
+	}
+}
+
+// A renewal that cannot be kept leaves the certificate that holds in use.
+func TestRun_ARenewalThatCannotBeKeptChangesNothing(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{RenewAfter: 100 * time.Millisecond})
+	a := start(t, h)
+	h.Accept(t)
+	a.keeper.lock(errors.New("forbidden"))
+	before := a.keeper.keeps()
+	h.Accept(t)
+	if n := a.keeper.tried(); n < 2 || a.keeper.keeps() != before {
+		t.Errorf("%d tries; another credential is kept: %v", n, a.keeper.keeps() != before)
+	}
+}
+
+func TestRun_AnExpiredCertificateLocksNobodyOut(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{Lifetime: time.Second, UnknownKeys: true})
+	readable := func(c *syncclient.Config) { c.Evidence = &account{jwks: "{}"} }
+	first := start(t, h, readable)
+	h.Accept(t)
+	first.stop()
+	kept := first.keeper.keeps()
+	gomega.NewWithT(t).Eventually(func() bool { return kept.ValidAt(time.Now()) }, "10s").Should(gomega.BeFalse())
+	start(t, h, readable, func(c *syncclient.Config) { c.Credentials, c.JoinTokenFile = first.keeper, "" })
+	h.Accept(t)
+}
+
+// The hub learns the keys in every session, and no more of them while they stay.
+func TestRun_TellsTheClustersKeys(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	start(t, h, func(c *syncclient.Config) { c.Evidence = &account{jwks: `{"keys":[]}`} })
+	for range 2 {
+		s := h.Accept(t)
+		s.Inventory(t)
+		if got := s.Next(t).GetKeys(); string(got.GetJwks()) != `{"keys":[]}` || got.GetIssuer() != "https://cluster.example" {
+			t.Errorf("want the keys, got %v", got)
+		}
+		s.End(nil)
 	}
 }
 
@@ -424,7 +554,9 @@ func TestRun_ADrainedSessionServesUntilItIsReplaced(t *testing.T) {
 
 func TestRun_WithoutEvidenceNothingIsSent(t *testing.T) {
 	h := hubtest.Start(t, hubtest.Settings{})
-	a := start(t, h, func(c *syncclient.Config) { c.Evidence = syncclient.JoinTokenFile(filepath.Join(t.TempDir(), "none")) })
+	broken := &account{down: errors.New("forbidden")}
+	a := start(t, h, func(c *syncclient.Config) { c.Evidence = broken })
+	gomega.NewWithT(t).Eventually(a.keeper.looked, "10s").Should(gomega.BeNumerically(">", 3))
 	a.stop()
 	if n := len(h.Enrolments()); n != 0 || a.Enrolled() {
 		t.Errorf("want no enrolment, got %d", n)
@@ -433,7 +565,8 @@ func TestRun_WithoutEvidenceNothingIsSent(t *testing.T) {
 
 func TestConfig_Validate(t *testing.T) {
 	good := syncclient.Config{
-		Address: "hub:443", ServerName: "hub", CAFile: "ca.crt", Cluster: "east", Credentials: &keeper{}, Receiver: newReceiver(),
+		Address: "hub:443", ServerName: "hub", CAFile: "ca.crt", Cluster: "east", TrustDomain: "d", Evidence: &account{},
+		Credentials: &keeper{}, Receiver: newReceiver(),
 	}
 	cases := map[string]struct {
 		change  func(*syncclient.Config)
@@ -444,6 +577,8 @@ func TestConfig_Validate(t *testing.T) {
 		"a server name is needed":      {change: func(c *syncclient.Config) { c.ServerName = "" }, wantErr: "server name"},
 		"a CA is needed":               {change: func(c *syncclient.Config) { c.CAFile = "" }, wantErr: "CA file"},
 		"a cluster is needed":          {change: func(c *syncclient.Config) { c.Cluster = "" }, wantErr: "cluster name"},
+		"a trust domain is needed":     {change: func(c *syncclient.Config) { c.TrustDomain = "" }, wantErr: "trust domain"},
+		"evidence is needed":           {change: func(c *syncclient.Config) { c.Evidence = nil }, wantErr: "enrol with"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

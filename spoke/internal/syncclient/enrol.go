@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"dynamic-config.rs/fleet/internal/identity"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 	"dynamic-config.rs/fleet/spoke/internal/credential"
 )
@@ -20,27 +21,10 @@ const enrolTimeout = 30 * time.Second
 
 // Evidence proves to the hub which cluster the agent runs in.
 type Evidence interface {
-	// Prove puts the evidence into a request whose CSR is already set. It reports
-	// false when there is none to give.
-	Prove(ctx context.Context, request *fleetv1.EnrollRequest) (bool, error)
-}
-
-// JoinTokenFile is a file that holds a join token.
-type JoinTokenFile string
-
-// Prove implements Evidence. A file that is absent or empty gives no evidence: it
-// may be removed once the cluster has joined.
-func (f JoinTokenFile) Prove(_ context.Context, request *fleetv1.EnrollRequest) (bool, error) {
-	text, err := os.ReadFile(string(f))
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("join token: %w", err)
-	}
-	token := strings.TrimSpace(string(text))
-	request.Evidence = &fleetv1.EnrollRequest_JoinToken{JoinToken: &fleetv1.JoinToken{Token: token}}
-	return token != "", nil
+	// Token returns a new token of the agent's ServiceAccount for one audience.
+	Token(ctx context.Context, audience string) (string, error)
+	// Keys returns what the cluster signs such tokens with.
+	Keys(ctx context.Context) (*fleetv1.ClusterKeys, error)
 }
 
 // authenticate sees to it that there is a credential to connect with: the kept
@@ -71,13 +55,9 @@ func (c *Client) authenticate(ctx context.Context) error {
 	return nil
 }
 
-// load reads the kept credential once, and keeps one that could not be kept when
-// it was new.
+// load reads the kept credential once.
 func (c *Client) load(ctx context.Context) error {
 	if c.current != nil {
-		if c.unsaved {
-			c.save(ctx)
-		}
 		return nil
 	}
 	kept, err := c.config.Credentials.Load(ctx)
@@ -106,7 +86,8 @@ func (e *foreignIdentityError) Error() string {
 		credential.SecretName, e.of, e.want)
 }
 
-// enrol gets a new certificate for a new key.
+// enrol gets a new certificate for a new key. The credential before it stays in use
+// until the new one is kept.
 func (c *Client) enrol(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, enrolTimeout)
 	defer cancel()
@@ -118,49 +99,82 @@ func (c *Client) enrol(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request := &fleetv1.EnrollRequest{Cluster: c.config.Cluster, CsrDer: csr, Agent: c.config.agent()}
-	if err := c.prove(ctx, request); err != nil {
-		return err
-	}
-	if request.GetEvidence() != nil {
-		// Evidence may count once: it is not spent on what could not be kept.
-		if err := c.config.Credentials.CanSave(ctx); err != nil {
-			return err
-		}
-	}
-	conn, err := c.dial(c.current)
+	audience, err := identity.TokenAudience(c.config.TrustDomain, c.config.Cluster, key.Public())
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	response, err := fleetv1.NewEnrollmentServiceClient(conn).Enroll(ctx, request)
+	token, err := c.config.Evidence.Token(ctx, audience)
 	if err != nil {
-		return fromStatus(err)
+		return err
+	}
+	response, err := c.askHub(ctx, csr, token)
+	if err != nil {
+		return err
 	}
 	enrolled, err := credential.New(key, response.GetChainDer(), response.GetTrustBundleDer())
 	if err != nil {
 		return err
 	}
+	if err := c.config.Credentials.Save(ctx, enrolled); err != nil {
+		return err
+	}
 	c.use(enrolled, renewalOf(response, enrolled))
-	c.save(ctx)
 	return nil
 }
 
-// prove puts evidence into a request. A certificate that still holds is evidence
-// by itself, shown on the connection: a join token would be used up by now.
-func (c *Client) prove(ctx context.Context, request *fleetv1.EnrollRequest) error {
-	holds := c.current != nil && c.current.ValidAt(time.Now())
-	if holds && !c.rejected {
-		return nil
+// askHub asks for a certificate with a token alone. Where the hub refuses that, it
+// may not know the cluster's keys yet: then a join token, if there is one, goes along.
+// The token alone comes first always, so that the join token is used no more once
+// the keys are pinned, also when the answer to its use was lost.
+func (c *Client) askHub(ctx context.Context, csr []byte, token string) (*fleetv1.EnrollResponse, error) {
+	conn, err := c.dial(c.current)
+	if err != nil {
+		return nil, err
 	}
-	if c.config.Evidence == nil {
-		return errNoEvidence
+	defer conn.Close()
+	hub := fleetv1.NewEnrollmentServiceClient(conn)
+	request := &fleetv1.EnrollRequest{
+		Cluster: c.config.Cluster, CsrDer: csr, Agent: c.config.agent(),
+		Evidence: &fleetv1.EnrollRequest_ServiceAccountToken{ServiceAccountToken: token},
 	}
-	proven, err := c.config.Evidence.Prove(ctx, request)
-	if err == nil && !proven {
-		err = errNoEvidence
+	response, err := hub.Enroll(ctx, request)
+	if err = fromStatus(err); reasonOf(err) != identity.ReasonEvidenceInvalid {
+		return response, err
 	}
-	return err
+	join, joinErr := c.joining(ctx, token)
+	if joinErr != nil {
+		return nil, fmt.Errorf("%w; and without a join: %w", err, joinErr)
+	}
+	if join == nil {
+		return nil, err
+	}
+	request.Evidence = &fleetv1.EnrollRequest_JoinToken{JoinToken: join}
+	response, err = hub.Enroll(ctx, request)
+	return response, fromStatus(err)
+}
+
+// joining is what a first contact takes; nil where there is no join token. Its file
+// may be removed once the cluster has joined.
+func (c *Client) joining(ctx context.Context, token string) (*fleetv1.JoinToken, error) {
+	if c.config.JoinTokenFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.config.JoinTokenFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("join token: %w", err)
+	}
+	joinToken := strings.TrimSpace(string(text))
+	if joinToken == "" {
+		return nil, nil
+	}
+	keys, err := c.config.Evidence.Keys(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the cluster's keys: %w", err)
+	}
+	return &fleetv1.JoinToken{Token: joinToken, ServiceAccountToken: token, Keys: keys}, nil
 }
 
 // use makes a credential the current one.
@@ -179,23 +193,18 @@ func renewalOf(response *fleetv1.EnrollResponse, enrolled *credential.Credential
 	return time.Now().Add(response.GetRenewAfter().AsTime().Sub(response.GetServerTime().AsTime()))
 }
 
-// save keeps the current credential. Failing is no reason not to use it; it is
-// tried again before the next session.
-func (c *Client) save(ctx context.Context) {
-	err := c.config.Credentials.Save(ctx, c.current)
-	c.unsaved = err != nil
-	if err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "The credential is not kept")
-	}
-}
-
-// keepBundle keeps the roots that a hub named.
+// keepBundle keeps the roots that a hub named. What cannot be kept now is named again
+// in the next session.
 func (c *Client) keepBundle(ctx context.Context, roots []*x509.Certificate) {
 	if len(roots) == 0 || c.current.SameBundle(roots) {
 		return
 	}
-	c.current = c.current.WithBundle(roots)
-	c.save(ctx)
+	renewed := c.current.WithBundle(roots)
+	if err := c.config.Credentials.Save(ctx, renewed); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "The hub's roots are not kept")
+		return
+	}
+	c.current = renewed
 }
 
 // agent describes the agent to the hub.

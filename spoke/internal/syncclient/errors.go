@@ -3,6 +3,7 @@ package syncclient
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -18,7 +19,6 @@ var (
 	errSendBlocked = errors.New("the hub did not read for too long")
 	errRenewal     = errors.New("the certificate is due for renewal")
 	errDrained     = errors.New("the hub asked for a new session")
-	errNoEvidence  = errors.New("no valid certificate and nothing to enrol with")
 )
 
 // Error is an answer of the hub.
@@ -29,6 +29,8 @@ type Error struct {
 	Reason string
 	// Message is for people.
 	Message string
+	// RetryAfter is how long the hub asks us to wait at least; 0 where it does not.
+	RetryAfter time.Duration
 }
 
 // Error names code, reason and message.
@@ -50,8 +52,13 @@ func fromStatus(err error) error {
 	}
 	e := &Error{Code: s.Code(), Message: s.Message()}
 	for _, detail := range s.Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == identity.ErrorDomain {
-			e.Reason = info.GetReason()
+		switch detail := detail.(type) {
+		case *errdetails.ErrorInfo:
+			if detail.GetDomain() == identity.ErrorDomain {
+				e.Reason = detail.GetReason()
+			}
+		case *errdetails.RetryInfo:
+			e.RetryAfter = detail.GetRetryDelay().AsDuration()
 		}
 	}
 	return e
@@ -61,6 +68,15 @@ func fromStatus(err error) error {
 func rejectsCertificate(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == codes.Unauthenticated
+}
+
+// retryAfter is how long the hub asks us to wait at least.
+func retryAfter(err error) time.Duration {
+	var e *Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return e.RetryAfter
 }
 
 // reasonOf is the hub's reason, or the gRPC code, or empty.

@@ -138,6 +138,8 @@ func TestRetry_After(t *testing.T) {
 		"a session drained at birth is paced": {end: ending{established: true, planned: true}, high: 15 * time.Second},
 		"after the first failure 1 to 2 s":    {end: ending{}, low: time.Second, high: 2 * time.Second},
 		"after many failures 1 to 60 s":       {failures: 1000, end: ending{}, low: time.Second, high: time.Minute},
+		"as long as the hub asks":             {end: ending{err: &Error{RetryAfter: 5 * time.Second}}, low: 5 * time.Second, high: 5 * time.Second},
+		"but not longer than 60 s":            {end: ending{err: &Error{RetryAfter: time.Hour}}, low: time.Minute, high: time.Minute},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -31,8 +31,8 @@ const (
 	missedHeartbeats = 3
 )
 
-// session is one stream. Four goroutines serve it, all ended by run: one sends,
-// one receives, one watches the time, and gRPC's own.
+// session is one stream. Five goroutines serve it, all ended by run: one sends, one
+// receives, one watches the time, one the cluster's keys, and gRPC's own.
 type session struct {
 	id       uint64
 	config   *Config
@@ -47,13 +47,15 @@ type session struct {
 	heard atomic.Int64
 	// drain has room for the first Drain's window; later ones say nothing new.
 	drain chan time.Duration
+	// keys hands the cluster's keys to the goroutine that sends.
+	keys chan *fleetv1.ClusterKeys
 }
 
 // run holds the session until it ends.
 func (s *session) run(ctx context.Context, conn *grpc.ClientConn) ending {
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
-	s.drain = make(chan time.Duration, 1)
+	s.drain, s.keys = make(chan time.Duration, 1), make(chan *fleetv1.ClusterKeys)
 
 	welcome, err := s.open(ctx, conn)
 	if err != nil {
@@ -64,7 +66,7 @@ func (s *session) run(ctx context.Context, conn *grpc.ClientConn) ending {
 	defer s.over()
 
 	var group errgroup.Group
-	for _, serve := range []func(context.Context) error{s.sendAll, s.receiveAll, s.watch} {
+	for _, serve := range []func(context.Context) error{s.sendAll, s.receiveAll, s.watch, s.watchKeys} {
 		group.Go(func() error {
 			err := serve(ctx)
 			s.cancel(err) // the first to end ends the others; its error is the cause
@@ -163,6 +165,8 @@ func (s *session) sendAll(ctx context.Context) error {
 				return context.Cause(ctx)
 			case <-s.outbox.wake:
 				continue
+			case keys := <-s.keys:
+				frame = &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Keys{Keys: keys}}
 			case <-ticker.C:
 				frame = &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Heartbeat{Heartbeat: &fleetv1.Heartbeat{Seq: seq}}}
 				seq++
