@@ -159,7 +159,7 @@ func Attach(stateFile string) (*Fleet, error) {
 // Stage is the fleet as the stories know it. It works until ctx ends.
 func (f *Fleet) Stage(ctx context.Context) *stage.Stage {
 	s := &stage.Stage{
-		Hub:        stage.NewDeployedHub(f.HubCluster.Cluster, f.HubAddress, newPods(ctx, f.HubCluster, "dynamic-config-hub", hubReplicas)),
+		Hub:        stage.NewDeployedHub(f.HubCluster.Cluster, f.HubAddress, hubReplicas, newPods(ctx, f.HubCluster, "dynamic-config-hub", hubReplicas)),
 		ListenHost: f.Gateway,
 	}
 	for _, c := range f.SpokeClusters {

@@ -22,10 +22,14 @@ type Deployed interface {
 	Disk(ctx context.Context) (string, error)
 }
 
-// NewDeployedHub is the hub at an address, which runs already.
-func NewDeployedHub(cluster *testenv.Cluster, address string, deployed Deployed) *Hub {
-	return &Hub{Cluster: cluster, Address: address, deployed: deployed}
+// NewDeployedHub is the hub at an address, which runs already in some replicas. It has
+// no MetricsURL: a Service shows the metrics of one replica or the other.
+func NewDeployedHub(cluster *testenv.Cluster, address string, replicas int, deployed Deployed) *Hub {
+	return &Hub{Cluster: cluster, Address: address, replicas: replicas, deployed: deployed}
 }
+
+// Replicas is how many of the hub serve at the same time.
+func (h *Hub) Replicas() int { return max(1, h.replicas) }
 
 // NewDeployedSpoke is the agent of a cluster of a name, which has joined already.
 func NewDeployedSpoke(cluster *testenv.Cluster, name string, hub *Hub, deployed Deployed) *Spoke {

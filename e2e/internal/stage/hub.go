@@ -35,7 +35,7 @@ type Hub struct {
 	*testenv.Cluster
 	// Address that spokes connect to; it stays over a restart.
 	Address string
-	// MetricsURL is the hub's /metrics.
+	// MetricsURL is the /metrics of a hub that is one process.
 	MetricsURL string
 
 	args    []string
@@ -44,6 +44,7 @@ type Hub struct {
 	program *testenv.Program
 	// deployed takes the place of the process where somebody else runs it.
 	deployed Deployed
+	replicas int
 }
 
 // Start starts the hub process and waits until it is ready. The further flags are for

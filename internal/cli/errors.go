@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"dynamic-config.rs/fleet/internal/cli/kube"
+)
+
+// Exit codes. A command with three of them says in its help what they mean there.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitWorse = 2
+	// exitInterrupted is what a shell reports of a program that SIGINT ended.
+	exitInterrupted = 130
+)
+
+// threeCodes marks a command that ends with exitWorse after an error, since exitError is
+// one of its results.
+const threeCodes = "dynamic-config.rs/three-exit-codes"
+
+// silentError ends a command with a code and says nothing more.
+type silentError struct{ code int }
+
+// Error is for nobody: Run looks at the type.
+func (e *silentError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// hinted is an error with what to do about it.
+type hinted struct {
+	err  error
+	hint string
+}
+
+// Error is the error; the hint is printed by Run.
+func (e *hinted) Error() string { return e.err.Error() }
+
+// Unwrap is the error.
+func (e *hinted) Unwrap() error { return e.err }
+
+// failf makes an error with a hint.
+func failf(hint, format string, args ...any) error {
+	return &hinted{err: fmt.Errorf(format, args...), hint: hint}
+}
+
+// hintFor is what to do about an error: its own hint, or one by its type.
+func hintFor(err error) string {
+	if own, ok := errors.AsType[*hinted](err); ok && own.hint != "" {
+		return own.hint
+	}
+	flags := "--context"
+	if side, ok := errors.AsType[*kube.SideError](err); ok && side.Side == kube.HubSide {
+		flags = "--hub-context"
+	}
+	_, unreachable := errors.AsType[*url.Error](err)
+	switch {
+	case clientcmd.IsEmptyConfig(err), clientcmd.IsContextNotFound(err):
+		return "name a cluster with --kubeconfig and --context"
+	case apimeta.IsNoMatchError(err):
+		return "is this the right cluster? " + flags + " names another; helm install deploy/charts/crds installs what is missing"
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return "dynconf doctor lists the rights that are missing"
+	case apierrors.IsNotFound(err):
+		return "dynconf get lists what is there; -n and " + flags + " say where to look"
+	case unreachable, errors.Is(err, context.DeadlineExceeded):
+		return "does the API server answer? " + flags + " names another"
+	}
+	return ""
+}
+
+// codeFor is the exit code of a command that ended with an error.
+func codeFor(cmd *cobra.Command, err error) int {
+	if silent, ok := errors.AsType[*silentError](err); ok {
+		return silent.code
+	}
+	if _, ok := cmd.Annotations[threeCodes]; ok {
+		return exitWorse
+	}
+	return exitError
+}

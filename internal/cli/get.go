@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/internal/cli/kube"
+)
+
+// newGet lists objects of the fleet.
+func newGet(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get",
+		Short: "List Renders, classes or clusters",
+		Args:  usage(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newGetRenders(a), newGetClasses(a), newGetClusters(a, "clusters"))
+	return cmd
+}
+
+// newGetRenders lists Renders of one workload cluster or of several.
+func newGetRenders(a *app) *cobra.Command {
+	var contexts []string
+	g := &getter{
+		app: a, what: "dynamicconfigrenders", table: renderTable, namespaced: true,
+		lists: []client.ObjectList{&v1alpha1.DynamicConfigRenderList{}},
+	}
+	g.connect = func() ([]*kube.Conn, error) {
+		if len(contexts) == 0 {
+			return each(a.clusters.Workload())
+		}
+		var all []*kube.Conn
+		for _, name := range contexts {
+			conn, err := a.clusters.WorkloadAt(name)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, conn)
+		}
+		g.places = contexts
+		return all, nil
+	}
+	cmd := g.command("renders", "render", "dynamicconfigrender", "dynamicconfigrenders", "dcr")
+	cmd.Short = "List Renders of a workload cluster, or of several"
+	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "Kubeconfig contexts of several workload clusters, shown in one table")
+	cmd.ValidArgsFunction = a.completeRenders(false)
+	return cmd
+}
+
+// newGetClasses lists classes of both kinds.
+func newGetClasses(a *app) *cobra.Command {
+	g := &getter{
+		app: a, what: "dynamicconfigclasses", table: classTable, namespaced: true,
+		connect: func() ([]*kube.Conn, error) { return each(a.clusters.Hub()) },
+		lists:   []client.ObjectList{&v1alpha1.ClusterDynamicConfigClassList{}, &v1alpha1.DynamicConfigClassList{}},
+	}
+	cmd := g.command("classes", "class", "dcc", "cdcc")
+	cmd.Short = "List the classes of the hub, of both kinds"
+	cmd.ValidArgsFunction = a.completeClasses()
+	return cmd
+}
+
+// newGetClusters lists SpokeClusters.
+func newGetClusters(a *app, use string) *cobra.Command {
+	g := &getter{
+		app: a, what: "spokeclusters", table: clusterTable,
+		connect: func() ([]*kube.Conn, error) { return each(a.clusters.Hub()) },
+		lists:   []client.ObjectList{&v1alpha1.SpokeClusterList{}},
+	}
+	cmd := g.command(use, "cluster", "spokecluster", "spokeclusters", "spc")
+	cmd.Short = "List the clusters of the fleet"
+	cmd.ValidArgsFunction = a.completeClusters(false)
+	return cmd
+}
+
+// each is one connection as several.
+func each(conn *kube.Conn, err error) ([]*kube.Conn, error) { return []*kube.Conn{conn}, err }
+
+// getter lists objects of some kinds.
+type getter struct {
+	app        *app
+	what       string // plural, for words
+	table      func(objects []client.Object, now time.Time) *metav1.Table
+	namespaced bool
+	connect    func() ([]*kube.Conn, error)
+	lists      []client.ObjectList
+	places     []string // names of the connections where there are several
+
+	out           *objectOutput
+	allNamespaces bool
+	selector      string
+	watch         bool
+}
+
+// command makes the command of a getter.
+func (g *getter) command(use string, aliases ...string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     use + " [NAME...]",
+		Aliases: aliases,
+		RunE:    func(cmd *cobra.Command, names []string) error { return g.run(cmd.Context(), names) },
+	}
+	g.out = newObjectOutput(cmd)
+	cmd.Flags().StringVarP(&g.selector, "selector", "l", "", "Selector (label query) to filter on, supports '=', '==', '!=', 'in', 'notin'")
+	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "After listing, watch for changes")
+	if g.namespaced {
+		cmd.Flags().BoolVarP(&g.allNamespaces, "all-namespaces", "A", false, "List across all namespaces")
+	}
+	return cmd
+}
+
+// source is one kind of object at one place.
+type source struct {
+	conn    *kube.Conn
+	place   string // empty where there is one alone
+	list    client.ObjectList
+	options []client.ListOption
+}
+
+// found are the objects of a source.
+type found struct {
+	place   string
+	objects []client.Object
+}
+
+func (g *getter) run(ctx context.Context, names []string) error {
+	sources, err := g.sources(names)
+	if err != nil {
+		return err
+	}
+	show, err := g.printer(len(names) == 1 && !g.watch)
+	if err != nil {
+		return err
+	}
+	all, err := list(ctx, sources, names)
+	if err != nil {
+		return err
+	}
+	if err := show(all); err != nil {
+		return err
+	}
+	if g.watch {
+		return g.follow(ctx, sources, names, show)
+	}
+	return g.checkFound(all, names)
+}
+
+// list lists every source.
+func list(ctx context.Context, sources []source, names []string) ([]found, error) {
+	var all []found
+	for _, s := range sources {
+		objects, err := s.conn.Objects(ctx, s.list, s.options...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found{s.place, named(objects, names)})
+	}
+	return all, nil
+}
+
+// checkFound says that there is nothing, and refuses names that are not there.
+func (g *getter) checkFound(all []found, names []string) error {
+	seen := map[string]bool{}
+	for _, f := range all {
+		for _, object := range f.objects {
+			seen[object.GetName()] = true
+		}
+	}
+	if len(seen) == 0 && len(names) == 0 {
+		g.app.say("No %s found.", g.what)
+	}
+	for _, name := range names {
+		if !seen[name] {
+			return failf("dynconf get lists what is there; -n and --context say where to look", "%s %q not found", g.what, name)
+		}
+	}
+	return nil
+}
+
+// sources are what has to be listed.
+func (g *getter) sources(names []string) ([]source, error) {
+	selector, err := labels.Parse(g.selector)
+	if err != nil {
+		return nil, failf("for instance -l team=shop", "%w", err)
+	}
+	options := []client.ListOption{client.MatchingLabelsSelector{Selector: selector}}
+	if g.namespaced && !g.allNamespaces {
+		namespace, err := g.app.clusters.Namespace()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, client.InNamespace(namespace))
+	}
+	if len(names) == 1 { // who may see one by name may see it here too
+		options = append(options, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", names[0])})
+	}
+	conns, err := g.connect()
+	if err != nil {
+		return nil, err
+	}
+	var all []source
+	for i, conn := range conns {
+		for _, list := range g.lists {
+			s := source{conn: conn, list: list.DeepCopyObject().(client.ObjectList), options: options}
+			if len(g.places) > 0 {
+				s.place = g.places[i]
+			}
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// named are the objects with one of the names; all of them where there are none.
+func named(objects []client.Object, names []string) []client.Object {
+	if len(names) == 0 {
+		return objects
+	}
+	return slices.DeleteFunc(objects, func(o client.Object) bool { return !slices.Contains(names, o.GetName()) })
+}
+
+// printer returns what prints objects as the flags ask. single says that one object is
+// meant and no list.
+func (g *getter) printer(single bool) (func([]found) error, error) {
+	if table, _ := g.out.asTable(); table {
+		printer := g.out.tablePrinter(g.namespaced && g.allNamespaces)
+		return func(all []found) error { return printer.PrintObj(g.rows(all), g.app.Out) }, nil
+	}
+	if len(g.places) > 0 {
+		return nil, failf("leave -o or --contexts out", "--contexts shows a table only: objects do not say where they are from")
+	}
+	printer, err := g.out.flags.ToPrinter()
+	if err != nil {
+		return nil, failf("json, yaml, name and wide are there", "%w", err)
+	}
+	return func(all []found) error { return g.printObjects(printer, all, single) }, nil
+}
+
+// rows is everything found as one table, with a column for the place where there are
+// several.
+func (g *getter) rows(all []found) *metav1.Table {
+	table := g.table(nil, g.app.now())
+	if len(g.places) > 0 {
+		table.ColumnDefinitions = slices.Insert(table.ColumnDefinitions, 0, metav1.TableColumnDefinition{Name: "Context", Type: "string"})
+	}
+	for _, f := range all {
+		for _, row := range g.table(f.objects, g.app.now()).Rows {
+			if len(g.places) > 0 {
+				row.Cells = slices.Insert(row.Cells, 0, any(f.place))
+			}
+			table.Rows = append(table.Rows, row)
+		}
+	}
+	return table
+}
+
+// printObjects prints everything found as one object, or as a list.
+func (g *getter) printObjects(printer printers.ResourcePrinter, all []found, single bool) error {
+	var objects []client.Object
+	for _, f := range all {
+		objects = append(objects, f.objects...)
+	}
+	if single && len(objects) == 0 {
+		return nil
+	}
+	list, err := listOf(objects)
+	if err != nil {
+		return err
+	}
+	if single || *g.out.flags.OutputFormat == "name" { // the printer of names takes no lists
+		for _, object := range objects {
+			if err := printer.PrintObj(object, g.app.Out); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return printer.PrintObj(list, g.app.Out)
+}
