@@ -23,7 +23,7 @@ var (
 	fleet  *stage.Stage
 	consul *testenv.ConsulServer
 	// startVault is a Vault of the story's own, or the one that all share.
-	startVault = func(t *testing.T) *testenv.VaultServer { return testenv.Vault(t) }
+	startVault = testenv.Vault
 )
 
 func TestMain(m *testing.M) {
@@ -67,6 +67,6 @@ func runOnKind(ctx context.Context, m *testing.M, state string) int {
 		return 1
 	}
 	fleet, consul = clusters.Stage(ctx), clusters.Consul()
-	startVault = func(*testing.T) *testenv.VaultServer { return clusters.Vault() }
+	startVault = func(testing.TB) *testenv.VaultServer { return clusters.Vault() }
 	return m.Run()
 }

@@ -155,7 +155,7 @@ func testUninstall(t *testing.T) {
 	kubectl(t, hub(), "delete", "namespace", stage.Namespace, "--timeout=60s")
 	for _, c := range clusters {
 		// The release kept them: they go by hand, and every object of theirs with them.
-		for _, crd := range strings.Fields(kubectl(t, c, "get", "customresourcedefinitions", "-o", "name")) {
+		for crd := range strings.FieldsSeq(kubectl(t, c, "get", "customresourcedefinitions", "-o", "name")) {
 			if strings.HasSuffix(crd, ".dynamic-config.rs") {
 				kubectl(t, c, "delete", crd, "--timeout=60s")
 			}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -95,8 +96,8 @@ func (f *Fleet) findAddresses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.HubAddress = fmt.Sprintf("%s:%d", node, hubPort)
-	f.ConsulURL, f.VaultURL = fmt.Sprintf("http://%s:%d", node, consulPort), fmt.Sprintf("http://%s:%d", node, vaultPort)
+	at := func(port int) string { return net.JoinHostPort(node, strconv.Itoa(port)) }
+	f.HubAddress, f.ConsulURL, f.VaultURL = at(hubPort), "http://"+at(consulPort), "http://"+at(vaultPort)
 	text, err := run(ctx, "", "docker", "inspect", "-f", "{{.NetworkSettings.Networks.kind.Gateway}}", f.HubCluster.Node())
 	f.Gateway = strings.TrimSpace(text)
 	return err

@@ -42,7 +42,7 @@ func (p *pods) Start(ctx context.Context, flags ...string) error {
 		}
 		container := &deployment.Spec.Template.Spec.Containers[0]
 		args := slices.DeleteFunc(container.Args, func(arg string) bool { return slices.Contains(p.flags, arg) })
-		container.Args, deployment.Spec.Replicas = append(args, flags...), &p.replicas
+		container.Args, deployment.Spec.Replicas = slices.Concat(args, flags), &p.replicas
 		return p.cluster.Client.Update(ctx, deployment)
 	})
 	if err != nil {

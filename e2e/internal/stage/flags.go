@@ -12,7 +12,7 @@ import (
 // knownTo keeps the flags that a binary knows: one of another version may not know
 // what this version's stage passes.
 func knownTo(ctx context.Context, binary string, args []string) ([]string, error) {
-	help, err := exec.CommandContext(ctx, binary, "--help").CombinedOutput() //nolint:gosec // G204: a binary of the product
+	help, err := exec.CommandContext(ctx, binary, "--help").CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) { // an ExitError: help has a status of its own
 		return nil, fmt.Errorf("ask %s for its flags: %w", binary, err)
