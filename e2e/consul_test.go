@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,16 @@ type counter struct {
 	*httptest.Server
 	mu           sync.Mutex
 	reads, waits map[string]int
+	refuses      atomic.Bool
+}
+
+// refuse lets the store answer nothing but 503 from now on, or lets it answer again.
+// Requests under way are cut.
+func (c *counter) refuse(yes bool) {
+	c.refuses.Store(yes)
+	if yes {
+		c.CloseClientConnections()
+	}
 }
 
 func countRequests(t *testing.T) *counter {
@@ -44,6 +55,10 @@ func countRequests(t *testing.T) *counter {
 			c.waits[key]++
 		}
 		c.mu.Unlock()
+		if c.refuses.Load() {
+			http.Error(w, "away", http.StatusServiceUnavailable)
+			return
+		}
 		proxy.ServeHTTP(w, r)
 	}))
 	listen(t, c.Server)

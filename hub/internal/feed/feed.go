@@ -231,9 +231,11 @@ func (d *feed) judge(got result) result {
 	return got
 }
 
-// rest waits until the plan's next fetch is due or one is wanted.
+// rest waits until the plan's next fetch is due or one is wanted. While the store is
+// down, what failed with it queues at once, to be its next probes, as rarely as it is
+// probed.
 func (d *feed) rest(ctx context.Context, next plan) {
-	for !d.isWanted() {
+	for !d.isWanted() && !d.failsWithItsStore() {
 		wait := time.Until(next.next(d.currentInterval()))
 		if wait <= 0 {
 			return

@@ -153,7 +153,6 @@ func TestSubscribe_ABrokenDocumentIsRarelyFetched(t *testing.T) {
 		most     int
 	}{
 		"with an interval of a day, a handful a day":     {v1alpha1.ReasonDocumentTooLarge, 24 * time.Hour, 2},
-		"also while the store as a whole fails":          {v1alpha1.ReasonStoreUnreachable, 24 * time.Hour, 2},
 		"with an interval of 15 s, every five minutes":   {v1alpha1.ReasonKeyForbidden, 15 * time.Second, 300},
 		"a refused credential is not tried all the time": {v1alpha1.ReasonCredentialRejected, 15 * time.Second, 300},
 	}
@@ -175,6 +174,34 @@ func TestSubscribe_ABrokenDocumentIsRarelyFetched(t *testing.T) {
 			})
 		})
 	}
+}
+
+// picky fails for one key as if it were down.
+type picky struct{ *memory.Store }
+
+func (p picky) Fetch(ctx context.Context, k policy.Key) (*store.Document, error) {
+	doc, err := p.Store.Fetch(ctx, k)
+	if k == key {
+		return nil, failing(v1alpha1.ReasonStoreTimeout)
+	}
+	return doc, err
+}
+
+func TestSubscribe_ADocumentForWhichAloneItsStoreFailsIsRarelyFetched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		s.Put("other", "one")
+		source := feed.Source{ID: "class", Open: func() (store.Reader, error) { return polled{picky{s}}, nil }}
+		f := start(t)
+		f.Subscribe(sub(1), source, key, 24*time.Hour)
+		f.Subscribe(sub(2), source, "other", 15*time.Second)
+		pass(24 * time.Hour)
+		if n := s.Fetches(key); n < 2 || n > 20 {
+			t.Errorf("%d fetches a day, want a handful", n)
+		}
+		f.stop()
+	})
 }
 
 func TestSubscribe_ADocumentThatAlwaysChangesIsPaced(t *testing.T) {

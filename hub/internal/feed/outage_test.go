@@ -32,19 +32,25 @@ func TestOutage_OfTenMinutesIsOverWithinHalfAMinute(t *testing.T) {
 			t.Run(fmt.Sprintf("%d documents that are %s", documents, name), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					tenMinutesDown(t, documents, source)
+					tenMinutesDown(t, documents, 15*time.Second, source)
 				})
 			})
 		}
 	}
+	t.Run("documents that are watched at an interval of a day", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			tenMinutesDown(t, 30, 24*time.Hour, watched)
+		})
+	})
 }
 
-func tenMinutesDown(t *testing.T, documents int, source func(*memory.Store) feed.Source) {
+func tenMinutesDown(t *testing.T, documents int, interval time.Duration, source func(*memory.Store) feed.Source) {
 	t.Helper()
 	s := memory.New()
 	f := start(t)
 	look := func(n int) feed.Snapshot {
-		return f.Subscribe(sub(n), source(s), policy.Key(fmt.Sprint(n)), 15*time.Second)
+		return f.Subscribe(sub(n), source(s), policy.Key(fmt.Sprint(n)), interval)
 	}
 	for n := range documents {
 		s.Put(policy.Key(fmt.Sprint(n)), "one")

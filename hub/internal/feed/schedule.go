@@ -12,9 +12,9 @@ import (
 const (
 	defaultInterval = time.Duration(v1alpha1.DefaultIntervalSeconds) * time.Second
 	shortest        = time.Second
-	// outageCap is the longest delay, beyond the interval, while a store as a whole
-	// fails: with jitter every document is tried within half a minute of the
-	// store's return.
+	// outageCap is the first delay, or the interval where that is shorter, while a store
+	// as a whole fails: with jitter every document is tried within half a minute of a
+	// short outage's end, also one that is watched and has an interval of a day.
 	outageCap = 20 * time.Second
 	// faultCap is the same while only this document fails.
 	faultCap = 5 * time.Minute
@@ -22,11 +22,11 @@ const (
 
 // plan says when a document is fetched next.
 type plan struct {
-	last     time.Time     // when the last fetch or watch ended
-	failures int           // in a row
-	limit    time.Duration // of the delay, beyond the interval
-	phase    uint64        // spreads documents over their interval, the same on every replica
-	chance   float64       // in [0, 1), drawn once a fetch
+	last     time.Time // when the last fetch or watch ended
+	failures int       // in a row
+	reason   string    // of the last of them
+	phase    uint64    // spreads documents over their interval, the same on every replica
+	chance   float64   // in [0, 1), drawn once a fetch
 }
 
 // newPlan is the plan of a document that was never fetched.
@@ -47,10 +47,7 @@ func (p plan) after(got result, now time.Time) plan {
 		return p
 	}
 	p.failures++
-	p.limit = faultCap
-	if isOutage(got.err) {
-		p.limit = outageCap
-	}
+	p.reason = store.ReasonOf(got.err)
 	return p
 }
 
@@ -59,14 +56,27 @@ func (p plan) next(interval time.Duration) time.Time {
 	if p.failures == 0 {
 		return nextTick(p.last, interval, p.phase).Add(time.Duration(p.chance * float64(interval/10)))
 	}
-	delay := interval
+	delay := p.delay(interval)
+	return p.last.Add(delay + time.Duration(p.chance*float64(delay/5)))
+}
+
+// delay doubles with failures in a row, from the interval up to a cap. A document that
+// fails with its store starts lower and gets as rare as its interval.
+func (p plan) delay(interval time.Duration) time.Duration {
+	delay, limit := interval, faultCap
+	switch {
+	case isDown(p.reason):
+		delay, limit = min(interval, outageCap), max(interval, outageCap)
+	case p.reason == v1alpha1.ReasonStoreThrottled:
+		limit = outageCap
+	}
 	for range p.failures - 1 {
-		if delay >= p.limit {
+		if delay >= limit {
 			break
 		}
-		delay = min(2*delay, p.limit)
+		delay = min(2*delay, limit)
 	}
-	return p.last.Add(delay + time.Duration(p.chance*float64(delay/5)))
+	return delay
 }
 
 // nextTick is the first moment after t that lies at the phase of the interval.

@@ -31,16 +31,24 @@ func TestPlan_SettledDocumentsKeepTheirPhase(t *testing.T) {
 	})
 }
 
-func TestPlan_FailuresWaitTheirIntervalAndNoLongerThanTheLimit(t *testing.T) {
+func TestPlan_FailuresWait(t *testing.T) {
 	t.Parallel()
-	reasons := map[string]time.Duration{
-		v1alpha1.ReasonStoreUnreachable:   outageCap,
-		v1alpha1.ReasonStoreThrottled:     outageCap,
-		v1alpha1.ReasonDocumentTooLarge:   faultCap,
-		v1alpha1.ReasonKeyForbidden:       faultCap,
-		v1alpha1.ReasonCredentialRejected: faultCap,
+	type bounds struct {
+		least, most func(interval time.Duration) time.Duration
 	}
-	for reason, limit := range reasons {
+	upTo := func(limit time.Duration) bounds {
+		return bounds{func(i time.Duration) time.Duration { return i }, func(i time.Duration) time.Duration { return max(i, limit) }}
+	}
+	withItsStore := upTo(outageCap)
+	withItsStore.least = func(i time.Duration) time.Duration { return min(i, outageCap) }
+	for reason, wait := range map[string]bounds{
+		v1alpha1.ReasonStoreUnreachable:   withItsStore,
+		v1alpha1.ReasonStoreSealed:        withItsStore,
+		v1alpha1.ReasonStoreThrottled:     upTo(outageCap),
+		v1alpha1.ReasonDocumentTooLarge:   upTo(faultCap),
+		v1alpha1.ReasonKeyForbidden:       upTo(faultCap),
+		v1alpha1.ReasonCredentialRejected: upTo(faultCap),
+	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
@@ -51,15 +59,31 @@ func TestPlan_FailuresWaitTheirIntervalAndNoLongerThanTheLimit(t *testing.T) {
 				for range failures {
 					p = p.after(result{err: &store.Error{Reason: reason, Err: errors.New("x")}}, now)
 				}
-				longest := max(interval, limit)
-				if wait := p.next(interval).Sub(now); wait < interval || wait > longest+longest/5 {
-					t.Fatalf("waits %s at an interval of %s after %d failures", wait, interval, failures)
+				most := wait.most(interval)
+				if took := p.next(interval).Sub(now); took < wait.least(interval) || took > most+most/5 {
+					t.Fatalf("waits %s at an interval of %s after %d failures", took, interval, failures)
 				}
 				if p = p.after(result{doc: &store.Document{}}, now); p.next(interval).Sub(now) > interval+interval/10 {
 					t.Fatal("a success did not end the backoff")
 				}
 			})
 		})
+	}
+}
+
+// A store that fails for one document alone is not asked for it hundreds of times a day.
+func TestPlan_AnOutageOfOneDocumentGetsRare(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	start := time.Unix(1_000_000_000, 0)
+	p, now, tries := newPlan(feedID{key: "a"}), start, 0
+	for now.Sub(start) < day {
+		p = p.after(result{err: &store.Error{Reason: v1alpha1.ReasonStoreUnreachable, Err: errors.New("x")}}, now)
+		now = p.next(day)
+		tries++
+	}
+	if tries < 5 || tries > 15 {
+		t.Errorf("%d tries in the first day", tries)
 	}
 }
 

@@ -136,6 +136,15 @@ func (d *feed) isWanted() bool {
 	return d.wanted
 }
 
+// failsWithItsStore says whether the document failed for what takes its store to be down
+// now.
+func (d *feed) failsWithItsStore() bool {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	why, _ := d.source.gate.outage()
+	return why != nil && isDown(store.ReasonOf(d.err))
+}
+
 // heard says that the fetch that was asked for is about to be sent.
 func (d *feed) heard() {
 	d.owner.mu.Lock()

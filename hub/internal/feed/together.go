@@ -17,14 +17,15 @@ func (f *Feeds) hush(s *source) {
 	}
 }
 
-// suspend tells those that wait for a fetch that the store is down. The others keep
-// what they know until they are due.
+// suspend tells those that wait for a fetch that the store is down, and has those that
+// failed with it queue. The others keep what they know until they are due.
 func (f *Feeds) suspend(s *source) {
 	var told []Subscriber
 	f.mu.Lock()
 	for _, d := range f.feeds {
 		if d.source == s {
 			told = append(told, d.stall()...)
+			d.poke()
 		}
 	}
 	f.mu.Unlock()
