@@ -67,7 +67,7 @@ func TestCanary_AStoreCredentialStaysOnTheHub(t *testing.T) {
 		}
 	})
 	t.Run("no log holds it, nor the document", func(t *testing.T) {
-		logs := map[string]func() ([]byte, error){"hub": fleet.Hub.Log}
+		logs := map[string]func() ([]byte, error){"hub": fleet.Hub.Log, "the hub's decisions": fleet.Hub.Audit}
 		for _, spoke := range fleet.Spokes {
 			logs[spoke.Name] = spoke.Log
 		}

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -37,8 +38,19 @@ type Config struct {
 	// HealthAddress serves /healthz and /readyz; "0" for none.
 	HealthAddress string
 
+	// Audit takes a JSON line for each decision, enrolment and end of a session; nil
+	// for none.
+	Audit io.Writer
+
 	// CertificateLifetime of spokes; a day when 0.
 	CertificateLifetime time.Duration
+	// CASecret is a Secret of type kubernetes.io/tls in Namespace that somebody else
+	// keeps and whose authority the hub signs with; when empty, the hub makes and
+	// rotates its own.
+	CASecret string
+	// CARotationGrace is how long a new root is told to spokes before it signs; two
+	// days more than CertificateLifetime when 0.
+	CARotationGrace time.Duration
 	// Heartbeat of sessions; 10 s when 0.
 	Heartbeat time.Duration
 	// SessionAge after which a spoke opens another session; 30 min when 0.
@@ -62,6 +74,7 @@ func (c *Config) Validate() error {
 	setDefault(&c.MetricsAddress, "0")
 	setDefault(&c.HealthAddress, "0")
 	setDefault(&c.CertificateLifetime, authority.DefaultSpokeLifetime)
+	setDefault(&c.CARotationGrace, authority.GraceFor(c.CertificateLifetime))
 	setDefault(&c.Heartbeat, syncserver.DefaultHeartbeat)
 	setDefault(&c.SessionAge, syncserver.DefaultMaxAge)
 	setDefault(&c.DrainWindow, 5*time.Second)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/audit"
 	"dynamic-config.rs/fleet/hub/internal/authority"
 	"dynamic-config.rs/fleet/hub/internal/classes"
 	"dynamic-config.rs/fleet/hub/internal/controller/class"
@@ -37,7 +38,8 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	secrets, err := loadSecrets(ctx, cfg, scheme)
+	audits := newAudit(cfg)
+	secrets, err := loadSecrets(ctx, cfg, scheme, audits)
 	if err != nil {
 		return err
 	}
@@ -51,18 +53,21 @@ func Run(ctx context.Context, cfg Config) error {
 	feeds := feed.New(feed.Config{Wake: wakes.Wake, MaxBytes: cfg.MaxDocumentBytes})
 	clusters := newFleet(cfg, feeds)
 	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
-	if err := setUpControllers(ctx, cfg, mgr, parts{mirrors, feeds, clusters, wakes, spokes, secrets}); err != nil {
+	parts := parts{mirrors, feeds, clusters, wakes, spokes, secrets, audits}
+	if err := setUpControllers(ctx, cfg, mgr, parts); err != nil {
 		return err
 	}
-	serving, err := newServing(cfg, secrets.Authority, clusters, mirrors, spokes, mgr.GetLocalManager().GetCache())
+	serving, err := newServing(cfg, parts, mgr.GetLocalManager().GetCache())
 	if err != nil {
 		return err
 	}
-	if err := registerMetrics(clusters, feeds, serving); err != nil {
+	if err := registerMetrics(clusters, feeds, secrets.Authority, serving); err != nil {
 		return err
 	}
 	for _, r := range []manager.Runnable{
 		everyReplica(feeds.Run),
+		everyReplica(secrets.Authority.Run),
+		everyReplica(audits.Run),
 		everyReplica(func(ctx context.Context) error { return mirrors.Run(ctx, mgr) }),
 		everyReplica(serving.run),
 		&spokecluster.Counter{Fleet: clusters, Registry: spokes},
@@ -107,12 +112,22 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func loadSecrets(ctx context.Context, cfg Config, scheme *runtime.Scheme) (*authority.Secrets, error) {
+func loadSecrets(ctx context.Context, cfg Config, scheme *runtime.Scheme, audits *audit.Log) (*authority.Secrets, error) {
 	direct, err := client.New(cfg.REST, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("reach the hub's cluster: %w", err)
 	}
-	return authority.Load(ctx, direct, cfg.Namespace, cfg.TrustDomain)
+	return authority.Load(ctx, authority.Config{
+		Client: direct, Namespace: cfg.Namespace, TrustDomain: cfg.TrustDomain,
+		External: cfg.CASecret, Grace: cfg.CARotationGrace, Now: time.Now, Audit: audits,
+	})
+}
+
+func newAudit(cfg Config) *audit.Log {
+	if cfg.Audit == nil {
+		return nil
+	}
+	return audit.New(cfg.Audit)
 }
 
 // withoutStart hides a provider's other methods from the manager.
@@ -142,7 +157,7 @@ func newFleet(cfg Config, feeds *feed.Feeds) *fleet.Fleet {
 	return clusters
 }
 
-// parts are what controllers are made of.
+// parts are what controllers and the port are made of.
 type parts struct {
 	mirrors  *mirror.Provider
 	feeds    *feed.Feeds
@@ -150,6 +165,7 @@ type parts struct {
 	wakes    *render.Wakes
 	registry *registry.Registry
 	secrets  *authority.Secrets
+	audits   *audit.Log
 }
 
 func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p parts) error {
@@ -165,7 +181,7 @@ func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p 
 			Secrets: classes.NewSecrets(local.GetCache(), local.GetAPIReader()),
 			Open:    open,
 		},
-		Hasher: fleet.NewHasher(p.secrets.ContentKey),
+		Hasher: fleet.NewHasher(p.secrets.ContentKey), Audit: p.audits,
 	}
 	if err := renders.SetUp(ctx, mgr, p.wakes); err != nil {
 		return err
@@ -178,7 +194,7 @@ func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p 
 	}
 	spokes := &spokecluster.Reconciler{
 		Hub: local.GetCache(), Sessions: p.clusters, Mirrors: p.mirrors, Feeds: p.feeds,
-		Registry: p.registry, Replica: cfg.Replica, Started: time.Now(),
+		Registry: p.registry, Audit: p.audits, Replica: cfg.Replica, Started: time.Now(),
 	}
 	return spokes.SetUp(local)
 }

@@ -4,13 +4,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"dynamic-config.rs/fleet/hub/internal/authority"
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/internal/version"
 )
 
 // registerMetrics exposes what a hub holds. Their names are API.
-func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) error {
+func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, ca *authority.Live, s *serving) error {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
@@ -23,6 +24,8 @@ func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, s *serving) error
 			func() float64 { return float64(len(clusters.Clusters())) }),
 		counter("dynamicconfig_hub_frames_ignored_total", "Frames of spokes that this replica does not know or could not use.",
 			func() float64 { return float64(s.sessions.Ignored()) }),
+		gauge("dynamicconfig_hub_ca_expiry_timestamp_seconds", "When the root that signs ends, in Unix seconds.",
+			func() float64 { return float64(ca.Current().NotAfter().Unix()) }),
 		gauge("dynamicconfig_hub_feeds", "Documents that this replica follows.",
 			func() float64 { return float64(feeds.Stats().Feeds) }),
 		gauge("dynamicconfig_hub_feed_subscribers", "Renders that wait for those documents.",

@@ -18,9 +18,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/authority"
 	"dynamic-config.rs/fleet/hub/internal/enroll"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
-	"dynamic-config.rs/fleet/hub/internal/mirror"
 	"dynamic-config.rs/fleet/hub/internal/peer"
-	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/hub/internal/syncserver"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
@@ -57,16 +55,17 @@ type serving struct {
 	serves   atomic.Bool
 }
 
-func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirrors *mirror.Provider, spokes *registry.Registry, hub cache.Cache) (*serving, error) {
+func newServing(cfg Config, p parts, hub cache.Cache) (*serving, error) {
 	listener, err := net.Listen("tcp", cfg.ListenAddress) //nolint:noctx // bound once at start, closed by run
 	if err != nil {
 		return nil, err
 	}
 	listener = netutil.LimitListener(listener, maxConnections)
-	peers := &peer.Verifier{Roots: ca.Roots(), TrustDomain: ca.TrustDomain(), Now: time.Now}
-	s := &serving{listener: listener, clusters: clusters, cache: hub, sessions: syncserver.New(syncserver.Config{
-		Fleet: clusters, Mirror: mirrors, Registry: spokes, Peers: peers, Bundle: ca.BundleDER,
-		Hub: cfg.Replica, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
+	ca := p.secrets.Authority
+	peers := &peer.Verifier{Roots: ca.Roots, TrustDomain: ca.TrustDomain(), Now: time.Now}
+	s := &serving{listener: listener, clusters: p.clusters, cache: hub, sessions: syncserver.New(syncserver.Config{
+		Fleet: p.clusters, Mirror: p.mirrors, Registry: p.registry, Peers: peers, Bundle: ca.BundleDER,
+		Hub: cfg.Replica, Audit: p.audits, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
 	})}
 	s.server = grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(serverTLS(authority.NewServerCertificate(ca, append([]string{DefaultServerName}, cfg.ServerNames...))))),
@@ -77,7 +76,7 @@ func newServing(cfg Config, ca *authority.Authority, clusters *fleet.Fleet, mirr
 	)
 	fleetv1.RegisterSyncServiceServer(s.server, s.sessions)
 	fleetv1.RegisterEnrollmentServiceServer(s.server, enroll.New(enroll.Config{
-		Signer: ca, Registry: spokes, TrustDomain: ca.TrustDomain(), Lifetime: cfg.CertificateLifetime, Now: time.Now,
+		Signer: ca, Registry: p.registry, TrustDomain: ca.TrustDomain(), Lifetime: cfg.CertificateLifetime, Now: time.Now, Audit: p.audits,
 	}))
 	return s, nil
 }

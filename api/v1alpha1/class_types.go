@@ -147,8 +147,8 @@ type ClassCommon struct {
 	// +optional
 	Clusters *metav1.LabelSelector `json:"clusters,omitempty"`
 	// Keys are patterns of the keys the class serves: * stands for one segment, **
-	// at the end for the rest; {cluster} and {namespace} are the requester's. Any
-	// key when absent.
+	// at the end for the rest; {cluster} and {namespace} are the requester's, and not
+	// both in one segment. Any key when absent.
 	// +optional
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256

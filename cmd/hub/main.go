@@ -5,6 +5,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -28,6 +29,7 @@ func run() error {
 		cfg         hub.Config
 		logs        telemetry.LogConfig
 		names       string
+		audits      string
 		showVersion bool
 	)
 	hostname, _ := os.Hostname()
@@ -40,10 +42,13 @@ func run() error {
 	flags.StringVar(&cfg.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.StringVar(&cfg.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.DurationVar(&cfg.CertificateLifetime, "certificate-lifetime", 0, "lifetime of a spoke's certificate (default 24h)")
+	flags.StringVar(&cfg.CASecret, "ca-secret", "", "Secret of type kubernetes.io/tls in the hub's namespace that somebody else keeps, to sign with; by default the hub makes and rotates its own root")
+	flags.DurationVar(&cfg.CARotationGrace, "ca-rotation-grace", 0, "how long a new root is told to spokes before it signs (default 48h more than --certificate-lifetime)")
 	flags.DurationVar(&cfg.Heartbeat, "heartbeat", 0, "interval of heartbeats, both ways (default 10s)")
 	flags.DurationVar(&cfg.SessionAge, "session-age", 0, "age at which a session is replaced, give or take a fifth (default 30m)")
 	flags.DurationVar(&cfg.DrainWindow, "drain-window", 0, "time over which spokes leave at a shutdown (default 5s)")
 	flags.Int64Var(&cfg.MaxDocumentBytes, "max-document-bytes", 0, "bytes of documents, and of what is rendered of them, to hold; the others are fetched again when needed (default 512 MiB)")
+	flags.StringVar(&audits, "audit-log", "-", "where decisions, enrolments and ends of sessions are written, a JSON line each: a file that is appended to, - for standard output, or off")
 	flags.BoolVar(&showVersion, "version", false, "print the version and exit")
 	logs.BindFlags(flags)
 	flag.Parse()
@@ -60,12 +65,26 @@ func run() error {
 	if names != "" {
 		cfg.ServerNames = strings.Split(names, ",")
 	}
+	if cfg.Audit, err = openAudit(audits); err != nil {
+		return err
+	}
 	if cfg.REST, err = ctrl.GetConfig(); err != nil {
 		return err
 	}
 	ctx := ctrl.LoggerInto(ctrl.SetupSignalHandler(), log)
 	log.Info("Starting", "version", version.String(), "replica", cfg.Replica)
 	return hub.Run(ctx, cfg)
+}
+
+// openAudit opens the audit log; it stays open as long as the process.
+func openAudit(name string) (io.Writer, error) {
+	switch name {
+	case "-":
+		return os.Stdout, nil
+	case "off":
+		return nil, nil
+	}
+	return os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 }
 
 func envOr(name, fallback string) string {

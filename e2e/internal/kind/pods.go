@@ -70,7 +70,7 @@ func (p *pods) stop(how ...string) error {
 
 // Log is what the pods that are there have written.
 func (p *pods) Log() ([]byte, error) {
-	text, err := p.kubectl("logs", "--selector", p.selector(), "--tail=-1", "--prefix")
+	text, err := p.kubectl("logs", "--selector", p.selector(), "--tail=-1")
 	return []byte(text), err
 }
 

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -72,7 +73,7 @@ func (h *Hub) Start(ctx context.Context, flags ...string) error {
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=hub-0",
 		"--listen-address=" + h.Address, "--server-names=127.0.0.1",
 		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + h.health,
-		"--log-level=debug",
+		"--log-level=debug", "--audit-log=" + h.auditLog(),
 	}, slices.Concat(h.args, flags)...))
 	if err != nil {
 		return err
@@ -111,6 +112,24 @@ func (h *Hub) Log() ([]byte, error) {
 		return h.deployed.Log()
 	}
 	return h.program.Log()
+}
+
+func (h *Hub) auditLog() string { return filepath.Join(h.Dir, "audit.log") }
+
+// Audit is every line of the audit log, runs before this one included; of pods, those
+// of the pods that are there.
+func (h *Hub) Audit() ([]byte, error) {
+	if h.deployed == nil {
+		return os.ReadFile(h.auditLog())
+	}
+	text, err := h.deployed.Log()
+	var lines []byte
+	for line := range bytes.Lines(text) {
+		if bytes.Contains(line, []byte(`"logger":"audit"`)) {
+			lines = append(lines, line...)
+		}
+	}
+	return lines, err
 }
 
 // CA is the hub's roots in PEM, as the hub publishes them.

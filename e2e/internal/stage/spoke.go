@@ -34,11 +34,7 @@ type Spoke struct {
 // roots, and a join token where the cluster is to join by one. Otherwise the hub is
 // told the cluster's keys, and there is no secret to hand over.
 func (s *Spoke) Enrol(ctx context.Context, byJoinToken bool) error {
-	ca, err := s.hub.CA(ctx)
-	if err != nil {
-		return err
-	}
-	if s.caFile, err = write(s.Dir, "hub-ca.crt", ca); err != nil {
+	if err := s.UpdateCA(ctx); err != nil {
 		return err
 	}
 	if !byJoinToken {
@@ -54,6 +50,16 @@ func (s *Spoke) Enrol(ctx context.Context, byJoinToken bool) error {
 	}
 	file, err := write(s.Dir, "join-token", token)
 	s.joining = []string{"--join-token-file=" + file}
+	return err
+}
+
+// UpdateCA gives the agent the roots that the hub publishes now.
+func (s *Spoke) UpdateCA(ctx context.Context) error {
+	ca, err := s.hub.CA(ctx)
+	if err != nil {
+		return err
+	}
+	s.caFile, err = write(s.Dir, "hub-ca.crt", ca)
 	return err
 }
 

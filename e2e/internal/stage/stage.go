@@ -24,8 +24,8 @@ const module = "module dynamic-config.rs/fleet\n"
 // startTimeout bounds the start of one process of ours, on a busy machine.
 const startTimeout = 90 * time.Second
 
-// TestHubArgs are flags of a hub whose heartbeats tests wait for.
-func TestHubArgs() []string { return []string{"--heartbeat=2s"} }
+// TestHubArgs are flags of a hub whose heartbeats and rotations tests wait for.
+func TestHubArgs() []string { return []string{"--heartbeat=2s", "--ca-rotation-grace=1s"} }
 
 // TestSpokeArgs are flags of agents whose reconnections tests wait for.
 func TestSpokeArgs() []string {

@@ -8,13 +8,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 	"net"
 	"net/url"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"dynamic-config.rs/fleet/internal/identity"
 )
@@ -32,75 +32,68 @@ const (
 	serverLifetime = 24 * time.Hour
 )
 
+// Source says which authority counts at this moment: an Authority is its own, a Live
+// that of the Secret it follows.
+type Source interface {
+	Current() *Authority
+}
+
 // Authority signs with one root. It is safe for concurrent use and never changes.
 type Authority struct {
 	trustDomain string
-	key         crypto.Signer
-	root        *x509.Certificate
-	bundle      []*x509.Certificate // every root that is trusted, root among them
+	signing     pair
+	chain       []*x509.Certificate // what the hub shows behind its own certificate
+	bundle      []*x509.Certificate // what spokes should accept
+	clients     *x509.CertPool      // what signs the certificates of spokes
 }
+
+var _ Source = (*Authority)(nil)
 
 // NewRoot makes a root certificate and its key, both in PEM.
 func NewRoot(now time.Time) (certPEM, keyPEM []byte, err error) {
+	root, err := newRoot(now)
+	if err != nil {
+		return nil, nil, err
+	}
+	keyPEM, err = encodeKey(root.key)
+	return encodeCertificates(root.cert), keyPEM, err
+}
+
+// newRoot makes a root. Its name is its own, so that nobody looks for the issuer of
+// one root's certificate in another. Its path has no length: each rotation adds a
+// link to the chain that leads back to it, and only who holds the key can add one.
+func newRoot(now time.Time) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, err
+		return pair{}, err
 	}
+	number := serial()
 	template := &x509.Certificate{
-		SerialNumber: serial(),
-		Subject:      pkix.Name{CommonName: "Dynamic Config Fleet hub CA"},
+		SerialNumber: number,
+		Subject:      pkix.Name{CommonName: fmt.Sprintf("Dynamic Config Fleet hub CA %08x", number.Bytes()[:4])},
 		NotBefore:    now.Add(-backdate), NotAfter: now.Add(rootLifetime),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, nil, err
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), nil
+	cert, err := certify(template, template, key.Public(), key)
+	return pair{cert: cert, key: key}, err
 }
 
 // New reads a root and its key from PEM. The bundle holds further roots to trust and
 // may be empty.
 func New(trustDomain string, certPEM, keyPEM, bundlePEM []byte) (*Authority, error) {
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	m, err := parse(map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: keyPEM, bundleKey: bundlePEM})
 	if err != nil {
-		return nil, errors.New("the root certificate and its key do not fit together or are no PEM")
+		return nil, err
 	}
-	signer, ok := pair.PrivateKey.(crypto.Signer)
-	if !ok || pair.Leaf == nil || !pair.Leaf.IsCA {
-		return nil, errors.New("the root certificate is no certificate authority's")
-	}
-	a := &Authority{trustDomain: trustDomain, key: signer, root: pair.Leaf, bundle: []*x509.Certificate{pair.Leaf}}
-	for rest := bundlePEM; len(rest) > 0; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil || !cert.IsCA {
-			return nil, errors.New("the bundle holds something that is no certificate authority's certificate")
-		}
-		if !cert.Equal(pair.Leaf) {
-			a.bundle = append(a.bundle, cert)
-		}
-	}
-	return a, nil
+	return m.authority(trustDomain, false), nil
 }
 
-// Roots are what a client certificate must chain to.
-func (a *Authority) Roots() *x509.CertPool {
-	pool := x509.NewCertPool()
-	for _, cert := range a.bundle {
-		pool.AddCert(cert)
-	}
-	return pool
-}
+// Current is the authority itself.
+func (a *Authority) Current() *Authority { return a }
+
+// Roots are what a client certificate must chain to. The pool is not to be changed.
+func (a *Authority) Roots() *x509.CertPool { return a.clients }
 
 // BundleDER is every root that a spoke should accept of a hub.
 func (a *Authority) BundleDER() [][]byte {
@@ -111,17 +104,11 @@ func (a *Authority) BundleDER() [][]byte {
 	return ders
 }
 
-// bundlePEM is BundleDER in PEM.
-func (a *Authority) bundlePEM() []byte {
-	var out []byte
-	for _, der := range a.BundleDER() {
-		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
-	}
-	return out
-}
-
 // TrustDomain is the domain of the identities that the authority signs.
 func (a *Authority) TrustDomain() string { return a.trustDomain }
+
+// NotAfter is when the root that signs ends.
+func (a *Authority) NotAfter() time.Time { return a.signing.cert.NotAfter }
 
 // SignSpoke certifies a cluster's key for a lifetime from now. The certificate's
 // only name is the cluster's URI.
@@ -157,13 +144,23 @@ func (a *Authority) SignServer(names []string, now time.Time) (*tls.Certificate,
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Certificate{Certificate: [][]byte{cert.Raw, a.root.Raw}, PrivateKey: key, Leaf: cert}, nil
+	shown := [][]byte{cert.Raw}
+	for _, link := range a.chain {
+		shown = append(shown, link.Raw)
+	}
+	return &tls.Certificate{Certificate: shown, PrivateKey: key, Leaf: cert}, nil
 }
 
+// sign certifies a key no longer than the root itself holds.
 func (a *Authority) sign(public crypto.PublicKey, template *x509.Certificate) (*x509.Certificate, error) {
 	template.SerialNumber = serial()
 	template.BasicConstraintsValid = true
-	der, err := x509.CreateCertificate(rand.Reader, template, a.root, public, a.key)
+	template.NotAfter = earlier(template.NotAfter, a.signing.cert.NotAfter)
+	return certify(template, a.signing.cert, public, a.signing.key)
+}
+
+func certify(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
 	if err != nil {
 		return nil, fmt.Errorf("sign certificate: %w", err)
 	}
@@ -171,9 +168,17 @@ func (a *Authority) sign(public crypto.PublicKey, template *x509.Certificate) (*
 }
 
 // serial is 127 random bits: positive, and within the 20 octets of RFC 5280, 4.1.2.2.
+// The highest of them is set, so that it always has 16 octets.
 func serial() *big.Int {
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw) // never fails: it ends the program instead (crypto/rand)
-	raw[0] &= 0x7f
+	raw[0] = raw[0]&0x7f | 0x40
 	return new(big.Int).SetBytes(raw)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }

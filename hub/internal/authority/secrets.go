@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -18,41 +17,40 @@ import (
 )
 
 const (
-	// CASecret holds the root: tls.crt, tls.key, and in ca.crt every root to trust.
+	// CASecret holds the hub's own root: tls.crt, tls.key, and in ca.crt every root to
+	// trust.
 	CASecret = "dynamic-config-hub-ca"
 	// ContentKeySecret holds the key of content IDs.
 	ContentKeySecret = "dynamic-config-hub-content-key"
 	// CAConfigMap publishes ca.crt for people and installers. It holds no secret.
 	CAConfigMap = "dynamic-config-hub-ca"
 
-	bundleKey      = "ca.crt"
 	contentKey     = "key"
 	contentKeySize = 32
 )
 
 // Secrets are what all replicas of a hub share.
 type Secrets struct {
-	Authority  *Authority
+	Authority  *Live
 	ContentKey []byte
 }
 
-// Load reads the hub's Secrets, and makes those that are missing. Of two replicas
-// that do so at once one wins and both use its.
-func Load(ctx context.Context, c client.Client, namespace, trustDomain string) (*Secrets, error) {
-	// The client logs bodies of answers, at a level that a person might choose.
-	ctx = ctrl.LoggerInto(ctx, logr.Discard())
-	ca, err := loadOrCreate(ctx, c, namespace, CASecret, corev1.SecretTypeTLS, func() (map[string][]byte, error) {
-		cert, key, err := NewRoot(time.Now())
-		return map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key, bundleKey: cert}, err
-	})
-	if err != nil {
+// Load reads the hub's Secrets, and makes those of its own that are missing. Of two
+// replicas that do so at once one wins and both use its.
+func Load(ctx context.Context, cfg Config) (*Secrets, error) {
+	live := &Live{cfg: cfg}
+	if cfg.External == "" {
+		if _, err := loadOrCreate(ctx, &cfg, CASecret, corev1.SecretTypeTLS, func() (map[string][]byte, error) {
+			cert, key, err := NewRoot(cfg.Now())
+			return map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key, bundleKey: cert}, err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if err := live.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	a, err := New(trustDomain, ca[corev1.TLSCertKey], ca[corev1.TLSPrivateKeyKey], ca[bundleKey])
-	if err != nil {
-		return nil, fmt.Errorf("secret %s/%s: %w", namespace, CASecret, err)
-	}
-	content, err := loadOrCreate(ctx, c, namespace, ContentKeySecret, corev1.SecretTypeOpaque, func() (map[string][]byte, error) {
+	content, err := loadOrCreate(ctx, &cfg, ContentKeySecret, corev1.SecretTypeOpaque, func() (map[string][]byte, error) {
 		key := make([]byte, contentKeySize)
 		_, err := rand.Read(key)
 		return map[string][]byte{contentKey: key}, err
@@ -61,13 +59,15 @@ func Load(ctx context.Context, c client.Client, namespace, trustDomain string) (
 		return nil, err
 	}
 	if len(content[contentKey]) < contentKeySize {
-		return nil, fmt.Errorf("secret %s/%s: key has %d bytes, needs %d", namespace, ContentKeySecret, len(content[contentKey]), contentKeySize)
+		return nil, fmt.Errorf("secret %s/%s: key has %d bytes, needs %d", cfg.Namespace, ContentKeySecret, len(content[contentKey]), contentKeySize)
 	}
-	return &Secrets{Authority: a, ContentKey: content[contentKey]}, publish(ctx, c, namespace, a.bundlePEM())
+	return &Secrets{Authority: live, ContentKey: content[contentKey]}, nil
 }
 
-func loadOrCreate(ctx context.Context, c client.Client, namespace, name string, kind corev1.SecretType, generate func() (map[string][]byte, error)) (map[string][]byte, error) {
-	key := client.ObjectKey{Namespace: namespace, Name: name}
+func loadOrCreate(ctx context.Context, cfg *Config, name string, kind corev1.SecretType, generate func() (map[string][]byte, error)) (map[string][]byte, error) {
+	// The client logs bodies of answers, at a level that a person might choose.
+	ctx = ctrl.LoggerInto(ctx, logr.Discard())
+	c, key := cfg.Client, client.ObjectKey{Namespace: cfg.Namespace, Name: name}
 	secret := &corev1.Secret{}
 	err := c.Get(ctx, key, secret)
 	if err == nil {
@@ -81,7 +81,7 @@ func loadOrCreate(ctx context.Context, c client.Client, namespace, name string, 
 		return nil, err
 	}
 	made := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{v1alpha1.LabelManagedBy: "dynamic-config-hub"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cfg.Namespace, Name: name, Labels: map[string]string{v1alpha1.LabelManagedBy: "dynamic-config-hub"}},
 		Type:       kind, Data: data,
 	}
 	if err = c.Create(ctx, made); apierrors.IsAlreadyExists(err) {

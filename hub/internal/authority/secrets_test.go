@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/onsi/gomega"
@@ -34,6 +35,11 @@ func namespace(t *testing.T) string {
 	return ns.Name
 }
 
+// config is that of a hub in a namespace.
+func config(ns string) authority.Config {
+	return authority.Config{Client: hub.Client, Namespace: ns, TrustDomain: domain, Grace: time.Hour, Now: time.Now}
+}
+
 func get[T client.Object](t *testing.T, ns, name string, o T) T {
 	t.Helper()
 	if err := hub.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, o); err != nil {
@@ -44,7 +50,7 @@ func get[T client.Object](t *testing.T, ns, name string, o T) T {
 
 func TestLoad_MakesOnceAndReadsAfter(t *testing.T) {
 	g, ns := gomega.NewWithT(t), namespace(t)
-	first, err := authority.Load(t.Context(), hub.Client, ns, domain)
+	first, err := authority.Load(t.Context(), config(ns))
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(first.ContentKey).To(gomega.HaveLen(32))
 	published := get(t, ns, authority.CAConfigMap, &corev1.ConfigMap{})
@@ -54,7 +60,7 @@ func TestLoad_MakesOnceAndReadsAfter(t *testing.T) {
 	}
 	secret := get(t, ns, authority.CASecret, &corev1.Secret{})
 
-	second, err := authority.Load(t.Context(), hub.Client, ns, domain)
+	second, err := authority.Load(t.Context(), config(ns))
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(second.Authority.BundleDER()).To(gomega.Equal(first.Authority.BundleDER()))
 	g.Expect(second.ContentKey).To(gomega.Equal(first.ContentKey))
@@ -68,7 +74,7 @@ func TestLoad_ReplicasThatStartTogetherShareOneRoot(t *testing.T) {
 	all, errs := make([]*authority.Secrets, replicas), make([]error, replicas)
 	var group sync.WaitGroup
 	for i := range replicas {
-		group.Go(func() { all[i], errs[i] = authority.Load(t.Context(), hub.Client, ns, domain) })
+		group.Go(func() { all[i], errs[i] = authority.Load(t.Context(), config(ns)) })
 	}
 	group.Wait()
 	for i := range replicas {
@@ -94,7 +100,7 @@ func TestLoad_PublishesEveryTrustedRoot(t *testing.T) {
 		}
 		secret.ResourceVersion, secret.UID = "", ""
 		g.Expect(hub.Client.Create(t.Context(), secret)).To(gomega.Succeed(), name)
-		_, err := authority.Load(t.Context(), hub.Client, ns, domain)
+		_, err := authority.Load(t.Context(), config(ns))
 		g.Expect(err).NotTo(gomega.HaveOccurred(), name)
 		published := get(t, ns, authority.CAConfigMap, &corev1.ConfigMap{}).Data["ca.crt"]
 		g.Expect(published).To(gomega.Equal(string(slices.Concat(cert, bundle))), name)
@@ -128,7 +134,7 @@ func TestLoad_RefusesWhatItCannotUse(t *testing.T) {
 			if err := hub.Client.Create(t.Context(), secret); err != nil {
 				t.Fatal(err)
 			}
-			_, err := authority.Load(t.Context(), hub.Client, ns, domain)
+			_, err := authority.Load(t.Context(), config(ns))
 			if err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), ns+"/"+tc.secret) {
 				t.Errorf("error %v, want %q with the Secret's name", err, tc.says)
 			}
@@ -144,7 +150,7 @@ func TestLoad_LogsNoKey(t *testing.T) {
 	ns, log := namespace(t), &strings.Builder{}
 	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, line string) { log.WriteString(line) }, funcr.Options{Verbosity: 99}))
 	for range 2 { // what is made, and what is read
-		if _, err := authority.Load(ctx, hub.Client, ns, domain); err != nil {
+		if _, err := authority.Load(ctx, config(ns)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,7 +160,7 @@ func TestLoad_LogsNoKey(t *testing.T) {
 }
 
 func TestLoad_ANamespaceThatIsMissing(t *testing.T) {
-	if _, err := authority.Load(t.Context(), hub.Client, "nowhere", domain); err == nil {
+	if _, err := authority.Load(t.Context(), config("nowhere")); err == nil {
 		t.Error("loaded from a namespace that does not exist")
 	}
 }

@@ -6,34 +6,35 @@ import (
 	"time"
 )
 
-// ServerCertificate hands out the hub's certificate and renews it at half its life.
-// It is safe for concurrent use.
+// ServerCertificate hands out the hub's certificate. It renews it at half its life and
+// whenever another root signs. It is safe for concurrent use.
 type ServerCertificate struct {
-	authority *Authority
-	names     []string
+	source Source
+	names  []string
 
-	// mu guards current.
-	mu      sync.Mutex
-	current *tls.Certificate
+	// mu guards the certificate at hand and who signed it.
+	mu       sync.Mutex
+	current  *tls.Certificate
+	signedBy *Authority
 }
 
 // NewServerCertificate returns the certificate for the given DNS names and IP
 // addresses.
-func NewServerCertificate(a *Authority, names []string) *ServerCertificate {
-	return &ServerCertificate{authority: a, names: names}
+func NewServerCertificate(source Source, names []string) *ServerCertificate {
+	return &ServerCertificate{source: source, names: names}
 }
 
 // Get is a tls.Config's GetCertificate.
 func (s *ServerCertificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if s.current == nil || s.current.Leaf.NotAfter.Sub(now) < serverLifetime/2 {
-		cert, err := s.authority.SignServer(s.names, now)
+	now, authority := time.Now(), s.source.Current()
+	if s.current == nil || s.signedBy != authority || s.current.Leaf.NotAfter.Sub(now) < serverLifetime/2 {
+		cert, err := authority.SignServer(s.names, now)
 		if err != nil {
 			return nil, err
 		}
-		s.current = cert
+		s.current, s.signedBy = cert, authority
 	}
 	return s.current, nil
 }

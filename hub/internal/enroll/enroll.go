@@ -23,6 +23,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/audit"
 	"dynamic-config.rs/fleet/hub/internal/peer"
 	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/internal/identity"
@@ -65,6 +66,8 @@ type Config struct {
 	Lifetime time.Duration
 	// Now is the clock.
 	Now func() time.Time
+	// Audit takes every answer; nil for none.
+	Audit *audit.Log
 }
 
 // Service is the EnrollmentService.
@@ -82,6 +85,7 @@ func New(cfg Config) *Service { return &Service{cfg: cfg, limits: newLimits()} }
 // Enroll checks the evidence and signs. Its errors are statuses with an ErrorInfo.
 func (s *Service) Enroll(ctx context.Context, req *fleetv1.EnrollRequest) (*fleetv1.EnrollResponse, error) {
 	resp, err := s.enroll(ctx, req)
+	s.cfg.Audit.Enrolment(ctx, req, err)
 	log := ctrl.LoggerFrom(ctx).WithName("enroll")
 	var refusal *identity.Error
 	switch {

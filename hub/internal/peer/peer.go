@@ -33,8 +33,8 @@ type Identity struct {
 
 // Verifier verifies client certificates.
 type Verifier struct {
-	// Roots that a certificate must chain to.
-	Roots *x509.CertPool
+	// Roots that a certificate must have been signed by, as of now.
+	Roots func() *x509.CertPool
 	// TrustDomain of the identities.
 	TrustDomain string
 	// Now is the clock.
@@ -52,20 +52,18 @@ func (v *Verifier) Identify(ctx context.Context) (Identity, error) {
 	if !ok || len(info.State.PeerCertificates) == 0 {
 		return Identity{}, &identity.Error{Reason: identity.ReasonCertificateMissing, Message: "the connection came without a client certificate"}
 	}
-	return v.verify(info.State.PeerCertificates)
+	return v.verify(info.State.PeerCertificates[0])
 }
 
-func (v *Verifier) verify(chain []*x509.Certificate) (Identity, error) {
-	leaf, now := chain[0], v.Now()
+// verify looks at the certificate alone: what signs the certificates of spokes is
+// known, and what a peer sends along to lead to it does not count.
+func (v *Verifier) verify(leaf *x509.Certificate) (Identity, error) {
+	now := v.Now()
 	if now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
 		return Identity{}, &identity.Error{Reason: identity.ReasonCertificateExpired, Message: "the client certificate is over or not yet begun"}
 	}
-	intermediates := x509.NewCertPool()
-	for _, cert := range chain[1:] {
-		intermediates.AddCert(cert)
-	}
 	if _, err := leaf.Verify(x509.VerifyOptions{
-		Roots: v.Roots, Intermediates: intermediates, CurrentTime: now,
+		Roots: v.Roots(), CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}); err != nil {
 		return Identity{}, &identity.Error{Reason: identity.ReasonCertificateInvalid, Message: "the client certificate chains to no root of this hub"}

@@ -100,7 +100,7 @@ func TestVerifier_Identify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := &whoAmI{peers: &peer.Verifier{Roots: ca.Roots(), TrustDomain: ca.TrustDomain(), Now: time.Now}}
+	service := &whoAmI{peers: &peer.Verifier{Roots: ca.Roots, TrustDomain: ca.TrustDomain(), Now: time.Now}}
 	port := spoketest.Serve(t, ca, func(s *grpc.Server) { fleetv1.RegisterEnrollmentServiceServer(s, service) })
 
 	missing := spoketest.Verdict{Code: codes.Unauthenticated, Reason: identity.ReasonCertificateMissing}

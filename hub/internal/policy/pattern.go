@@ -30,7 +30,8 @@ func (e *PatternError) Error() string {
 
 // CheckPattern answers a [*PatternError] for a pattern that cannot match: one
 // with a partial wildcard (a*), a ** that is not the last segment, braces other
-// than {cluster} and {namespace}, or text that no key can hold.
+// than {cluster} and {namespace}, both of them in one segment, or text that no key
+// can hold.
 func CheckPattern(pattern string) error {
 	_, err := patternSegments(pattern)
 	return err
@@ -84,6 +85,10 @@ func patternSegments(pattern string) ([]string, error) {
 	for _, segment := range segments {
 		if strings.Contains(segment, "*") && segment != anySegment && segment != theRest {
 			return nil, &PatternError{Pattern: pattern, Fault: "wildcard inside a segment"}
+		}
+		// A namespace is its cluster's word: a-b and c would reach what is a's and b-c's.
+		if strings.Contains(segment, cluster) && strings.Contains(segment, namespace) {
+			return nil, &PatternError{Pattern: pattern, Fault: "{cluster} and {namespace} in one segment"}
 		}
 	}
 	return segments, nil

@@ -44,7 +44,8 @@ func TestEvaluate_Patterns(t *testing.T) {
 		"the requester's own cluster and namespace":    {pattern: "s/{cluster}/{namespace}/**", key: "s/east-1/team-a/db", want: true},
 		"another cluster's keys":                       {pattern: "s/{cluster}/**", key: "s/east-2/db"},
 		"a cluster whose name is a prefix":             {pattern: "s/{cluster}/**", key: "s/east-11/db"},
-		"a placeholder inside a segment":               {pattern: "{cluster}-{namespace}/*", key: "east-1-team-a/db", want: true},
+		"a placeholder inside a segment":               {pattern: "x-{cluster}/*", key: "x-east-1/db", want: true},
+		"both in one segment, which others could meet": {pattern: "{cluster}-{namespace}/*", key: "east-1-team-a/db"},
 		"a placeholder itself is no key of anybody":    {pattern: "{namespace}/*", key: "{namespace}/db"},
 		"a namespace called * is only a star":          {pattern: "{namespace}/db", key: "team-b/db", who: named("*")},
 		"a namespace called ** is only two stars":      {pattern: "s/{namespace}", key: "s/a/b", who: named("**")},
@@ -75,7 +76,7 @@ func TestCheckPattern(t *testing.T) {
 			t.Errorf("CheckPattern(%q) = %v", valid, err)
 		}
 	}
-	for _, invalid := range []string{"", "a*", "**/a", "a/***", "{x}", "a//b", "a?", "{{cluster}}", "a/"} {
+	for _, invalid := range []string{"", "a*", "**/a", "a/***", "{x}", "a//b", "a?", "{{cluster}}", "a/", "{cluster}-{namespace}", "{namespace}{cluster}/a"} {
 		err := policy.CheckPattern(invalid)
 		if patternErr, ok := errors.AsType[*policy.PatternError](err); !ok || patternErr.Pattern != invalid {
 			t.Errorf("CheckPattern(%q) = %v, want a PatternError", invalid, err)
@@ -85,7 +86,7 @@ func TestCheckPattern(t *testing.T) {
 
 // model is the pattern as a regular expression, written from the description of
 // the language and not from its implementation.
-func model(segments []string) *regexp.Regexp {
+func modelOf(segments []string, who policy.Requester) *regexp.Regexp {
 	parts := make([]string, 0, len(segments))
 	for _, segment := range segments {
 		switch segment {
@@ -94,12 +95,14 @@ func model(segments []string) *regexp.Regexp {
 		case "**":
 			parts = append(parts, ".+")
 		default:
-			literal := strings.NewReplacer("{cluster}", "east-1", "{namespace}", "team-a").Replace(segment)
+			literal := strings.NewReplacer("{cluster}", who.Cluster, "{namespace}", who.Namespace).Replace(segment)
 			parts = append(parts, regexp.QuoteMeta(literal))
 		}
 	}
 	return regexp.MustCompile("^(?s:" + strings.Join(parts, "/") + ")$")
 }
+
+func model(segments []string) *regexp.Regexp { return modelOf(segments, who(nil)) }
 
 // TestEvaluate_NoKeyLeavesItsPattern draws keys of awkward pieces and valid
 // patterns: whatever is let through lies under the pattern in every reading a

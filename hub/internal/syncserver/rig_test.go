@@ -55,7 +55,7 @@ func newSite(t *testing.T, configure func(*syncserver.Config)) *site {
 	cfg := syncserver.Config{
 		Fleet: s.fleet, Mirror: s.mirror, Bundle: s.ca.BundleDER, Hub: "hub-1",
 		Registry: &registry.Registry{Reader: s.kube, Status: s.kube.Status(), Now: time.Now},
-		Peers:    &peer.Verifier{Roots: s.ca.Roots(), TrustDomain: s.ca.TrustDomain(), Now: time.Now},
+		Peers:    &peer.Verifier{Roots: s.ca.Roots, TrustDomain: s.ca.TrustDomain(), Now: time.Now},
 	}
 	if configure != nil {
 		configure(&cfg)

@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/audit"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/peer"
 	"dynamic-config.rs/fleet/internal/identity"
@@ -74,6 +75,8 @@ type Config struct {
 	Bundle func() [][]byte
 	// Hub names this replica, for people.
 	Hub string
+	// Audit takes the end of every stream; nil for none.
+	Audit *audit.Log
 
 	Heartbeat  time.Duration
 	MaxAge     time.Duration
@@ -129,11 +132,13 @@ func (s *Server) Session(stream fleetv1.SyncService_SessionServer) error {
 	id, err := s.cfg.Peers.Identify(ctx)
 	if err != nil {
 		logEnd(ctx, "", err)
+		s.cfg.Audit.Session(ctx, "", err)
 		return peer.Status(err)
 	}
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithName("session").WithValues("cluster", id.Cluster))
 	err = s.serve(ctx, stream, id)
 	logEnd(ctx, id.Cluster, err)
+	s.cfg.Audit.Session(ctx, id.Cluster, err)
 	return peer.Status(err)
 }
 

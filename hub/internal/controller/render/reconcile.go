@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -13,6 +14,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/audit"
 	"dynamic-config.rs/fleet/hub/internal/classes"
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
@@ -48,6 +50,8 @@ type Reconciler struct {
 	Feeds   Feeds
 	Outbox  Outbox
 	Hasher  fleet.Hasher
+	// Audit takes decisions that differ from the Render's last; nil for none.
+	Audit *audit.Log
 }
 
 // job is one Render on its way through the steps.
@@ -115,6 +119,7 @@ func (r *Reconciler) lookUp(ctx context.Context, j *job, req mcreconcile.Request
 	j.render = &v1alpha1.DynamicConfigRender{}
 	err = cl.GetClient().Get(ctx, req.NamespacedName, j.render)
 	if apierrors.IsNotFound(err) {
+		r.Audit.ForgetRender(j.sub.Cluster, j.sub.Namespace, j.sub.Name)
 		return false, nil
 	}
 	return !j.render.Spec.Suspend, err
@@ -140,8 +145,27 @@ func (r *Reconciler) conclude(ctx context.Context, j *job, err error) error {
 	case err != nil:
 		return err
 	}
+	r.record(ctx, j, no)
 	r.Outbox.Deliver(j.sub.Cluster, fleet.ID{Namespace: j.sub.Namespace, Name: j.sub.Name}, answer)
 	return nil
+}
+
+// record tells the audit log who is given or refused what. A store or a document that
+// fails decides about nobody.
+func (r *Reconciler) record(ctx context.Context, j *job, no *refusal) {
+	d := audit.Decision{
+		Cluster: j.sub.Cluster, Namespace: j.sub.Namespace, Render: j.sub.Name,
+		Class: classes.RefOf(j.render).String(), Key: j.render.Spec.Key, Verdict: audit.Allowed,
+	}
+	switch {
+	case no == nil:
+		d.Version = j.content.SourceVersion
+	case no.rule == "":
+		return
+	default:
+		d.Verdict, d.Reason, d.Rule = audit.Refused, cmp.Or(no.CauseReason, no.ReadyReason), string(no.rule)
+	}
+	r.Audit.Decide(ctx, d)
 }
 
 func (r *Reconciler) canonicalKey(_ context.Context, j *job) error {

@@ -19,12 +19,20 @@ type refusal struct {
 	fleet.Refusal
 	// leaves: the Render has no business in its document's feed.
 	leaves bool
+	// rule that refused; empty where something failed that decides about nobody.
+	rule policy.Rule
 }
+
+// The rules that come before those of the policy.
+const (
+	ruleKey   policy.Rule = "key"
+	ruleClass policy.Rule = "class"
+)
 
 func (r *refusal) Error() string { return r.ReadyReason + ": " + r.Message }
 
 func keyInvalid(err error) error {
-	return &refusal{leaves: true, Refusal: fleet.Refusal{
+	return &refusal{leaves: true, rule: ruleKey, Refusal: fleet.Refusal{
 		ReadyReason:    v1alpha1.ReasonRenderFailed,
 		CauseCondition: v1alpha1.ConditionFetched, CauseReason: v1alpha1.ReasonKeyInvalid,
 		Message: "spec.key: " + err.Error(),
@@ -32,19 +40,19 @@ func keyInvalid(err error) error {
 }
 
 func classNotFound(ref classes.Ref) error {
-	return &refusal{leaves: true, Refusal: fleet.Refusal{
+	return &refusal{leaves: true, rule: ruleClass, Refusal: fleet.Refusal{
 		ReadyReason: v1alpha1.ReasonClassNotFound,
 		Message:     fmt.Sprintf("the hub has no %s", ref),
 	}}
 }
 
 func notAllowed(no *policy.Refusal) error {
-	return &refusal{leaves: true, Refusal: fromPolicy(no)}
+	return &refusal{leaves: true, rule: no.Rule, Refusal: fromPolicy(no)}
 }
 
 // downgrade keeps the Render in the feed: another version may be no secret.
 func downgrade(no *policy.Refusal) error {
-	return &refusal{Refusal: fromPolicy(no)}
+	return &refusal{rule: no.Rule, Refusal: fromPolicy(no)}
 }
 
 func fromPolicy(no *policy.Refusal) fleet.Refusal {

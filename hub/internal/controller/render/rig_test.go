@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/audit"
 	"dynamic-config.rs/fleet/hub/internal/classes"
 	"dynamic-config.rs/fleet/hub/internal/controller/render"
 	"dynamic-config.rs/fleet/hub/internal/feed"
@@ -49,6 +50,7 @@ var hub struct {
 	stores     stores
 	reconciler render.Reconciler
 	leaked     atomic.Value // the first line of the log that held the canary
+	audited    transcript
 }
 
 func TestMain(m *testing.M) {
@@ -84,6 +86,7 @@ func startHub(ctx context.Context, c *testenv.Cluster) error {
 		Clusters: hub.mirrors, Hub: local.GetCache(), Feeds: hub.feeds, Outbox: hub.outbox,
 		Classes: &classes.Resolver{Objects: local.GetCache(), Secrets: classes.NewSecrets(local.GetCache(), local.GetAPIReader()), Open: hub.stores.open},
 		Hasher:  fleet.NewHasher([]byte("0123456789abcdef0123456789abcdef")),
+		Audit:   audit.New(&hub.audited),
 	}
 	hub.reconciler = *reconciler
 	if err := reconciler.SetUp(ctx, mgr, wakes); err != nil {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/audit"
 	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/internal/identity"
 )
@@ -51,6 +52,8 @@ type Reconciler struct {
 	Mirrors  Mirrors
 	Feeds    Feeds
 	Registry Registry
+	// Audit remembers decisions about the cluster; nil for none.
+	Audit *audit.Log
 	// Replica is this hub, as sessions name it, and Started when it started.
 	Replica string
 	Started time.Time
@@ -71,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case apierrors.IsNotFound(err):
 		removed := &identity.Error{Reason: identity.ReasonUnknownCluster, Message: "the SpokeCluster was removed"}
-		r.end(req.Name, removed, r.Mirrors.Forget, r.Feeds.ReleaseCluster)
+		r.end(req.Name, removed, r.Mirrors.Forget, r.Feeds.ReleaseCluster, r.Audit.ForgetCluster)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, err
