@@ -131,7 +131,6 @@ demo: build ## Run hub and spokes on real API servers and show them at work
 test: testbin build ## Run every test, on real servers, with the race detector
 	go test $(TEST_FLAGS) $(TEST_PACKAGES)
 	go test -C tools/release ./...
-	go test -C tools/alerts ./...
 
 .PHONY: cover
 cover: testbin build ## Run every test and show the coverage of each function
@@ -179,7 +178,6 @@ verify-modules: ## Check that go.mod and go.sum hold what is needed and no more
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
 	cd tools/release && go mod tidy -diff
-	cd tools/alerts && go mod tidy -diff
 
 # By content and not by git, so that it holds in a tree with uncommitted work too.
 GENERATED = find api deploy/crds deploy/kustomize deploy/charts proto -type f | LC_ALL=C sort | xargs sha256sum
