@@ -164,7 +164,7 @@ func TestConsul_OneDocumentForTwoClustersIsOneFetch(t *testing.T) {
 	reads, waits := requests.of(key)
 	t.Logf("four Renders in two clusters: %d read and %d blocking queries", reads, waits)
 	// Each replica serves the clusters whose sessions it holds.
-	if most := fleet.Hub.Replicas(); reads < 1 || reads > most || waits > most {
+	if most := fleet.Hub.Serving(); reads < 1 || reads > most || waits > most {
 		t.Errorf("%d reads and %d waits of one document, want at most one of a replica: %d", reads, waits, most)
 	}
 }

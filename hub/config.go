@@ -1,14 +1,17 @@
 package hub
 
 import (
+	"crypto/rand"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"dynamic-config.rs/fleet/hub/internal/authority"
 	"dynamic-config.rs/fleet/hub/internal/feed"
+	"dynamic-config.rs/fleet/hub/internal/replicas"
 	"dynamic-config.rs/fleet/hub/internal/syncserver"
 	"dynamic-config.rs/fleet/internal/identity"
 )
@@ -31,8 +34,12 @@ type Config struct {
 	// TrustDomain of the identities; identity.DefaultTrustDomain when empty. It
 	// must never change while spokes are enrolled.
 	TrustDomain string
-	// Replica names this process, for people.
+	// Replica names this process among the replicas of the hub, for people and in a
+	// Lease: a DNS name. Random when empty.
 	Replica string
+	// LeaderElect elects the replica that writes the status of classes and keeps that
+	// of SpokeClusters. A hub without it must have one replica.
+	LeaderElect bool
 	// MetricsAddress serves /metrics; "0" for none.
 	MetricsAddress string
 	// HealthAddress serves /healthz and /readyz; "0" for none.
@@ -69,6 +76,10 @@ type Config struct {
 func (c *Config) Validate() error {
 	if c.REST == nil || c.Namespace == "" || c.ListenAddress == "" {
 		return errors.New("a hub needs a cluster, a namespace and an address to listen on")
+	}
+	setDefault(&c.Replica, "hub-"+strings.ToLower(rand.Text()))
+	if err := replicas.Validate(c.Replica); err != nil {
+		return err
 	}
 	setDefault(&c.TrustDomain, identity.DefaultTrustDomain)
 	setDefault(&c.MetricsAddress, "0")

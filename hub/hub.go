@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -27,6 +28,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/mirror"
 	"dynamic-config.rs/fleet/hub/internal/registry"
+	"dynamic-config.rs/fleet/hub/internal/replicas"
 )
 
 // Run runs a hub until the context ends, then lets its spokes go and returns.
@@ -51,9 +53,13 @@ func Run(ctx context.Context, cfg Config) error {
 
 	wakes := &render.Wakes{}
 	feeds := feed.New(feed.Config{Wake: wakes.Wake, MaxBytes: cfg.MaxDocumentBytes})
-	clusters := newFleet(cfg, feeds)
+	clusters := newFleet(cfg, feeds, mirrors)
 	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
-	parts := parts{mirrors, feeds, clusters, wakes, spokes, secrets, audits}
+	peers, err := newReplicas(cfg)
+	if err != nil {
+		return err
+	}
+	parts := parts{mirrors, feeds, clusters, wakes, spokes, secrets, audits, peers}
 	if err := setUpControllers(ctx, cfg, mgr, parts); err != nil {
 		return err
 	}
@@ -61,7 +67,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := registerMetrics(clusters, feeds, secrets.Authority, serving); err != nil {
+	if err := registerMetrics(parts, serving); err != nil {
 		return err
 	}
 	for _, r := range []manager.Runnable{
@@ -70,7 +76,10 @@ func Run(ctx context.Context, cfg Config) error {
 		everyReplica(audits.Run),
 		everyReplica(func(ctx context.Context) error { return mirrors.Run(ctx, mgr) }),
 		everyReplica(serving.run),
+		everyReplica(peers.presence.Run),
+		everyReplica(peers.leader.Run),
 		&spokecluster.Counter{Fleet: clusters, Registry: spokes},
+		&spokecluster.Keeper{Hub: mgr.GetLocalManager().GetCache(), Leader: peers.leader, Replicas: peers.watch, Registry: spokes},
 	} {
 		if err := mgr.GetLocalManager().Add(r); err != nil {
 			return err
@@ -146,15 +155,49 @@ func newManager(ctx context.Context, cfg Config, scheme *runtime.Scheme, mirrors
 }
 
 // newFleet follows the documents of a cluster that lost its session for a while, so
-// that a short interruption costs the stores nothing.
-func newFleet(cfg Config, feeds *feed.Feeds) *fleet.Fleet {
+// that a short interruption costs the stores nothing. A cluster that stays away, for it
+// is with another replica, costs no memory then.
+func newFleet(cfg Config, feeds *feed.Feeds, mirrors *mirror.Provider) *fleet.Fleet {
 	var clusters *fleet.Fleet
 	clusters = fleet.New(fleet.Config{Detached: func(cluster string) {
+		left := mirrors.Version(cluster)
 		time.AfterFunc(cfg.ReleaseAfter, func() {
 			clusters.IfDisconnected(cluster, func() { feeds.ReleaseCluster(cluster) })
+			if !clusters.Connected(cluster) { // a session from now on has another version
+				mirrors.Empty(cluster, left)
+			}
 		})
 	}})
 	return clusters
+}
+
+// peers are this replica among the others.
+type peers struct {
+	presence *replicas.Presence
+	watch    *replicas.Watch
+	leader   leader
+}
+
+// leader is the election, or a replica that is alone.
+type leader interface {
+	class.Leader
+	Run(ctx context.Context) error
+}
+
+func newReplicas(cfg Config) (*peers, error) {
+	client, err := coordinationclient.NewForConfig(cfg.REST)
+	if err != nil {
+		return nil, fmt.Errorf("reach the leases of the hub's cluster: %w", err)
+	}
+	p := &peers{
+		presence: replicas.NewPresence(client.Leases(cfg.Namespace), cfg.Replica),
+		watch:    replicas.NewWatch(client.Leases(cfg.Namespace), time.Now),
+		leader:   replicas.Alone{},
+	}
+	if cfg.LeaderElect {
+		p.leader, err = replicas.NewLeader(client, cfg.Namespace, cfg.Replica)
+	}
+	return p, err
 }
 
 // parts are what controllers and the port are made of.
@@ -166,6 +209,7 @@ type parts struct {
 	registry *registry.Registry
 	secrets  *authority.Secrets
 	audits   *audit.Log
+	peers    *peers
 }
 
 func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p parts) error {
@@ -187,14 +231,14 @@ func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p 
 		return err
 	}
 	for _, kind := range []v1alpha1.ClassKind{v1alpha1.ClassKindCluster, v1alpha1.ClassKindNamespaced} {
-		c := &class.Reconciler{Kind: kind, Hub: local.GetCache(), Status: local.GetClient().Status(), Classes: renders.Classes, Feeds: p.feeds}
+		c := &class.Reconciler{Kind: kind, Hub: local.GetCache(), Status: local.GetClient().Status(), Classes: renders.Classes, Feeds: p.feeds, Leader: p.peers.leader}
 		if err := c.SetUp(local); err != nil {
 			return err
 		}
 	}
 	spokes := &spokecluster.Reconciler{
 		Hub: local.GetCache(), Sessions: p.clusters, Mirrors: p.mirrors, Feeds: p.feeds,
-		Registry: p.registry, Audit: p.audits, Replica: cfg.Replica, Started: time.Now(),
+		Registry: p.registry, Audit: p.audits, Replica: cfg.Replica,
 	}
 	return spokes.SetUp(local)
 }

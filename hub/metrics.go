@@ -4,14 +4,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"dynamic-config.rs/fleet/hub/internal/authority"
-	"dynamic-config.rs/fleet/hub/internal/feed"
-	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/internal/version"
 )
 
 // registerMetrics exposes what a hub holds. Their names are API.
-func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, ca *authority.Live, s *serving) error {
+func registerMetrics(p parts, s *serving) error {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
@@ -21,25 +18,29 @@ func registerMetrics(clusters *fleet.Fleet, feeds *feed.Feeds, ca *authority.Liv
 	for _, c := range []prometheus.Collector{
 		version.Metric("hub"),
 		gauge("dynamicconfig_hub_sessions", "Spokes that hold a session with this replica.",
-			func() float64 { return float64(len(clusters.Clusters())) }),
+			func() float64 { return float64(len(p.clusters.Clusters())) }),
+		counter("dynamicconfig_hub_deliveries_total", "Contents of a target that this replica sent to a spoke.",
+			func() float64 { return float64(p.clusters.Deliveries()) }),
+		counter("dynamicconfig_hub_session_takeovers_total", "Sessions with this replica that an agent opened while another one of its cluster held one.",
+			func() float64 { return float64(p.registry.Takeovers()) }),
 		counter("dynamicconfig_hub_frames_ignored_total", "Frames of spokes that this replica does not know or could not use.",
 			func() float64 { return float64(s.sessions.Ignored()) }),
 		gauge("dynamicconfig_hub_ca_expiry_timestamp_seconds", "When the root that signs ends, in Unix seconds.",
-			func() float64 { return float64(ca.Current().NotAfter().Unix()) }),
+			func() float64 { return float64(p.secrets.Authority.Current().NotAfter().Unix()) }),
 		gauge("dynamicconfig_hub_feeds", "Documents that this replica follows.",
-			func() float64 { return float64(feeds.Stats().Feeds) }),
+			func() float64 { return float64(p.feeds.Stats().Feeds) }),
 		gauge("dynamicconfig_hub_feed_subscribers", "Renders that wait for those documents.",
-			func() float64 { return float64(feeds.Stats().Subscribers) }),
+			func() float64 { return float64(p.feeds.Stats().Subscribers) }),
 		gauge("dynamicconfig_hub_document_bytes", "Bytes of documents, and of what was rendered of them, that this replica holds.",
-			func() float64 { return float64(feeds.Stats().Bytes) }),
+			func() float64 { return float64(p.feeds.Stats().Bytes) }),
 		counter("dynamicconfig_hub_store_fetches_total", "Fetches of a document from a store.",
-			func() float64 { return float64(feeds.Stats().Fetches) }),
+			func() float64 { return float64(p.feeds.Stats().Fetches) }),
 		counter("dynamicconfig_hub_store_watches_total", "Waits for a document's next version that were begun at a store.",
-			func() float64 { return float64(feeds.Stats().Watches) }),
+			func() float64 { return float64(p.feeds.Stats().Watches) }),
 		counter("dynamicconfig_hub_store_failures_total", "Fetches and watches that failed.",
-			func() float64 { return float64(feeds.Stats().Failures) }),
+			func() float64 { return float64(p.feeds.Stats().Failures) }),
 		gauge("dynamicconfig_hub_stores_down", "Classes whose store does not answer this replica and is only probed.",
-			func() float64 { return float64(feeds.Stats().Down) }),
+			func() float64 { return float64(p.feeds.Stats().Down) }),
 	} {
 		if err := metrics.Registry.Register(c); err != nil {
 			return err

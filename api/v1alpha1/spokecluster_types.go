@@ -102,7 +102,14 @@ type SpokeSession struct {
 	// AgentVersion is what the agent says its version is.
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
+	// Instance tells agents of the cluster apart: the UID of the agent's pod.
+	// +optional
+	Instance string `json:"instance,omitempty"`
 }
+
+// MaxTakeovers is how many takeovers a SpokeCluster remembers: as many as make it
+// contested when they are recent.
+const MaxTakeovers = 3
 
 // RenderCounts count the Renders of a cluster by state.
 type RenderCounts struct {
@@ -139,6 +146,12 @@ type SpokeClusterStatus struct {
 	// Session is the current or last session.
 	// +optional
 	Session *SpokeSession `json:"session,omitempty"`
+	// Takeovers are the last times at which an agent took the session of another
+	// one that still held it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=3
+	Takeovers []metav1.Time `json:"takeovers,omitempty"`
 	// Keys are those that were pinned at the first contact, and those that the
 	// cluster added since where spec.keyUpdates is Accept. They count in addition to
 	// spec.keys of the same issuer, and alone where spec.keys is absent.

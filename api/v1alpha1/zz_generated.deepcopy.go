@@ -738,6 +738,13 @@ func (in *SpokeClusterStatus) DeepCopyInto(out *SpokeClusterStatus) {
 		*out = new(SpokeSession)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Takeovers != nil {
+		in, out := &in.Takeovers, &out.Takeovers
+		*out = make([]v1.Time, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Keys != nil {
 		in, out := &in.Keys, &out.Keys
 		*out = new(ClusterKeys)

@@ -91,13 +91,13 @@ func TestKind(t *testing.T) {
 	}
 }
 
-// costs are the stories that measure one hub process by its metrics: a Service of two
-// replicas shows the one or the other. They play on processes alone.
-const costs = "^TestLoad_(TwoThousandReconnects|ASpokeThatDoesNotRead)"
+// processes are the stories that handle replicas of the hub one by one, or measure one
+// by its metrics. A Service shows one or the other: they play on processes alone.
+const processes = "^(TestLoad_(TwoThousandReconnects|ASpokeThatDoesNotRead)|TestReplicas_)"
 
 // testStories plays package e2e on this fleet.
 func testStories(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-skip="+costs, "./e2e")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-skip="+processes, "./e2e")
 	cmd.Dir = fleet.Root
 	cmd.Env = append(os.Environ(), kind.StateVariable+"="+fleet.StateFile())
 	var said bytes.Buffer

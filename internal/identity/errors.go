@@ -42,7 +42,7 @@ const (
 	// ReasonTooManyRenders: the inventory is larger than the hub takes.
 	ReasonTooManyRenders = "TooManyRenders"
 	// ReasonTooManyRequests: more enrolments than the hub takes from one source, or
-	// in all; try again after what the RetryInfo says.
+	// in all, or more sessions than it takes from one cluster; try again after what the RetryInfo says.
 	ReasonTooManyRequests = "TooManyRequests"
 	// ReasonUnavailable: the hub cannot answer now; try again.
 	ReasonUnavailable = "Unavailable"

@@ -7,6 +7,7 @@
 // The functions that take a testing.TB call Start, fail the test when that
 // fails, and stop the server when the test ends. Several tests of a package
 // share one control plane through Main.
+// A Proxy stands between a client and servers, and fails as networks do.
 //
 // No server outlives the process that started it, also when that panics or is
 // killed: on Linux the kernel kills the servers with it. Nothing is ever

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"bytes"
 	"context"
 
 	"dynamic-config.rs/fleet/internal/testenv"
@@ -22,14 +23,12 @@ type Deployed interface {
 	Disk(ctx context.Context) (string, error)
 }
 
-// NewDeployedHub is the hub at an address, which runs already in some replicas. It has
-// no MetricsURL: a Service shows the metrics of one replica or the other.
+// NewDeployedHub is the hub at an address, of which some replicas run already. It has
+// no Replicas to handle one by one, and no MetricsURL: a Service shows the metrics of
+// one or the other.
 func NewDeployedHub(cluster *testenv.Cluster, address string, replicas int, deployed Deployed) *Hub {
-	return &Hub{Cluster: cluster, Address: address, replicas: replicas, deployed: deployed}
+	return &Hub{Cluster: cluster, Address: address, serving: replicas, deployed: deployed}
 }
-
-// Replicas is how many of the hub serve at the same time.
-func (h *Hub) Replicas() int { return max(1, h.replicas) }
 
 // NewDeployedSpoke is the agent of a cluster of a name, which has joined already.
 func NewDeployedSpoke(cluster *testenv.Cluster, name string, hub *Hub, deployed Deployed) *Spoke {
@@ -41,6 +40,17 @@ func (h *Hub) Disk(ctx context.Context) (string, error) { return disk(ctx, h.Clu
 
 // Disk is a folder with everything that the spoke's cluster keeps on disk.
 func (s *Spoke) Disk(ctx context.Context) (string, error) { return disk(ctx, s.Cluster, s.deployed) }
+
+// auditLines are the lines of the audit log in a pod's output.
+func auditLines(output []byte, err error) ([]byte, error) {
+	var lines []byte
+	for line := range bytes.Lines(output) {
+		if bytes.Contains(line, []byte(`"logger":"audit"`)) {
+			lines = append(lines, line...)
+		}
+	}
+	return lines, err
+}
 
 func disk(ctx context.Context, c *testenv.Cluster, deployed Deployed) (string, error) {
 	if deployed != nil {

@@ -1,17 +1,13 @@
 package stage
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,105 +27,131 @@ const (
 	tokenLifetime = time.Hour
 )
 
-// Hub is the hub cluster and its hub process.
+// Hub is the hub cluster and the replicas of the hub, behind one address.
 type Hub struct {
 	*testenv.Cluster
-	// Address that spokes connect to; it stays over a restart.
+	// Proxy leads spokes to the replicas.
+	Proxy *testenv.Proxy
+	// Replicas that run, or ran and are to run again.
+	Replicas []*Replica
+	// Address that spokes connect to, the proxy's; it stays over a restart.
 	Address string
-	// MetricsURL is the /metrics of a hub that is one process.
+	// MetricsURL is the first replica's /metrics.
 	MetricsURL string
 
-	args    []string
-	binary  string
-	health  string
-	program *testenv.Program
-	// deployed takes the place of the process where somebody else runs it.
+	args   []string
+	binary string
+	// deployed takes the place of the replicas where somebody else runs them; serving
+	// is how many it runs then.
 	deployed Deployed
-	replicas int
+	serving  int
 }
 
-// Start starts the hub process and waits until it is ready. The further flags are for
-// this start alone.
+// Start starts the hub with one replica and waits until it is ready; somebody else's
+// with as many as that one runs. The further flags are for this start alone.
 func (h *Hub) Start(ctx context.Context, flags ...string) error {
 	if h.deployed != nil {
 		return h.deployed.Start(ctx, flags...)
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if h.Address == "" {
-		ports, err := testenv.FreePorts(ctx, 3)
+	return h.Scale(ctx, 1, flags...)
+}
+
+// Serving is how many replicas serve at the same time after a Start.
+func (h *Hub) Serving() int { return max(1, h.serving) }
+
+// Scale has n replicas run and leads spokes to them: the first n, started where they do
+// not run, with further flags if there are any. Those beyond n are asked to end.
+func (h *Hub) Scale(ctx context.Context, n int, flags ...string) error {
+	if h.Proxy == nil {
+		proxy, err := testenv.StartProxy(ctx)
 		if err != nil {
 			return err
 		}
-		h.Address, h.health = loopback+ports[0], loopback+ports[1]
-		h.MetricsURL = "http://" + loopback + ports[2] + "/metrics"
+		h.Proxy, h.Address = proxy, proxy.Address
 	}
-	kubeconfig, err := h.ServiceAccountKubeconfig(ctx, Namespace, hubAccount)
-	if err != nil {
-		return err
+	for len(h.Replicas) < n {
+		r, err := h.newReplica(ctx, fmt.Sprintf("hub-%d", len(h.Replicas)))
+		if err != nil {
+			return err
+		}
+		h.Replicas = append(h.Replicas, r)
 	}
-	metrics := strings.TrimSuffix(strings.TrimPrefix(h.MetricsURL, "http://"), "/metrics")
-	args, err := knownTo(ctx, h.binary, append([]string{
-		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=hub-0",
-		"--listen-address=" + h.Address, "--server-names=127.0.0.1",
-		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + h.health,
-		"--log-level=debug", "--audit-log=" + h.auditLog(),
-	}, slices.Concat(h.args, flags)...))
-	if err != nil {
-		return err
+	h.MetricsURL = h.Replicas[0].MetricsURL
+	for _, r := range h.Replicas[:n] {
+		if err := r.Start(ctx, flags...); err != nil {
+			return err
+		}
 	}
-	if h.program, err = testenv.StartProgram(ctx, h.Dir, "hub", h.binary, args...); err != nil {
-		return err
+	h.Route(h.Replicas[:n]...)
+	var ends errgroup.Group
+	for _, r := range h.Replicas[n:] {
+		ends.Go(func() error { return r.Terminate(ctx) })
 	}
-	// What a kubelet asks: ready, then alive.
-	if err := h.program.WaitReady(ctx, probe("http://"+h.health+"/readyz")); err != nil {
-		return err
-	}
-	return probe("http://" + h.health + "/healthz")(ctx)
+	return ends.Wait()
 }
 
-// Kill ends the hub process as kill -9 does.
+// Route leads new connections of spokes to these replicas in turn.
+func (h *Hub) Route(replicas ...*Replica) {
+	var addresses []string
+	for _, r := range replicas {
+		addresses = append(addresses, r.Address)
+	}
+	h.Proxy.Route(addresses...)
+}
+
+// Kill ends every replica as kill -9 does.
 func (h *Hub) Kill() {
 	if h.deployed != nil {
 		h.deployed.Kill()
 	}
-	if h.program != nil {
-		h.program.Kill()
+	for _, r := range h.Replicas {
+		r.Kill()
 	}
 }
 
-// Terminate asks the hub process to end, as a kubelet does, and waits for it.
+// Terminate asks every replica to end, as a kubelet does, and waits for them.
 func (h *Hub) Terminate(ctx context.Context) error {
 	if h.deployed != nil {
 		return h.deployed.Terminate(ctx)
 	}
-	return h.program.Terminate(ctx)
+	var ends errgroup.Group
+	for _, r := range h.Replicas {
+		ends.Go(func() error { return r.Terminate(ctx) })
+	}
+	return ends.Wait()
 }
 
-// Log is everything the hub process wrote.
+// Log is everything that the replicas wrote.
 func (h *Hub) Log() ([]byte, error) {
 	if h.deployed != nil {
 		return h.deployed.Log()
 	}
-	return h.program.Log()
+	var all []byte
+	for _, r := range h.Replicas {
+		log, err := r.Log()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, log...)
+	}
+	return all, nil
 }
 
-func (h *Hub) auditLog() string { return filepath.Join(h.Dir, "audit.log") }
-
-// Audit is every line of the audit log, runs before this one included; of pods, those
-// of the pods that are there.
+// Audit is every line of the replicas' audit logs, runs before this one included; of
+// pods, those of the pods that are there.
 func (h *Hub) Audit() ([]byte, error) {
-	if h.deployed == nil {
-		return os.ReadFile(h.auditLog())
+	if h.deployed != nil {
+		return auditLines(h.deployed.Log())
 	}
-	text, err := h.deployed.Log()
-	var lines []byte
-	for line := range bytes.Lines(text) {
-		if bytes.Contains(line, []byte(`"logger":"audit"`)) {
-			lines = append(lines, line...)
+	var all []byte
+	for _, r := range h.Replicas {
+		lines, err := os.ReadFile(r.auditLog())
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, lines...)
 	}
-	return lines, err
+	return all, nil
 }
 
 // CA is the hub's roots in PEM, as the hub publishes them.
@@ -159,26 +181,6 @@ func (h *Hub) register(ctx context.Context, name string, spec v1alpha1.SpokeClus
 	return h.Client.Create(ctx, &v1alpha1.SpokeCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"fleet": "e2e"}}, Spec: spec,
 	})
-}
-
-// probe asks a health endpoint.
-func probe(url string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-			return fmt.Errorf("%s: %s: %s", url, resp.Status, said)
-		}
-		return nil
-	}
 }
 
 // write keeps a file that only its owner may read.

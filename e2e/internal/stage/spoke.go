@@ -113,6 +113,14 @@ func (s *Spoke) Start(ctx context.Context) error {
 	return s.program.WaitReady(ctx, probe(s.health))
 }
 
+// Twin is another agent of the same cluster, with the same identity, that does not run
+// yet.
+func (s *Spoke) Twin() *Spoke {
+	twin := *s
+	twin.program = nil
+	return &twin
+}
+
 // Kill ends the agent process as kill -9 does.
 func (s *Spoke) Kill() {
 	if s.deployed != nil {

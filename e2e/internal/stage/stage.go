@@ -136,6 +136,9 @@ func (s *Stage) Stop() error {
 		err = errors.Join(err, spoke.Stop())
 	}
 	s.Hub.Kill()
+	if s.Hub.Proxy != nil {
+		s.Hub.Proxy.Stop()
+	}
 	return errors.Join(err, s.Hub.Stop())
 }
 

@@ -1,8 +1,8 @@
 package fleet
 
-// Queued is the length of the session's queue.
+// Queued is how many Renders are in the session's queues.
 func (s *Session) Queued() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.queue)
+	return len(s.news.ids) + len(s.content.ids)
 }

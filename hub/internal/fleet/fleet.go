@@ -3,6 +3,7 @@ package fleet
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // DefaultMaxUnackedBytes bounds what is sent to one cluster and not answered: eight
@@ -13,18 +14,21 @@ const DefaultMaxUnackedBytes = 8 << 20
 type Config struct {
 	// MaxUnackedBytes per session; DefaultMaxUnackedBytes when 0.
 	MaxUnackedBytes int
-	// Detached is called, outside any lock, when a cluster has lost its session and
-	// no newer one took over. May be nil.
+	// Detached is called, outside any lock, when a cluster has lost its last session.
+	// May be nil.
 	Detached func(cluster string)
 }
 
 // Fleet is the set of connected clusters. It is safe for concurrent use.
 type Fleet struct {
-	cfg Config
+	cfg        Config
+	deliveries atomic.Int64
 
-	// mu guards sessions; what is inside a session has its own lock.
+	// mu guards sessions; what is inside a session has its own lock. Those of a
+	// cluster are in the order of their epochs: the first serves it, and a second one
+	// of the same agent is about to take over. There are no more.
 	mu       sync.Mutex
-	sessions map[string]*Session
+	sessions map[string][]*Session
 }
 
 // New returns a Fleet without clusters.
@@ -32,51 +36,87 @@ func New(cfg Config) *Fleet {
 	if cfg.MaxUnackedBytes == 0 {
 		cfg.MaxUnackedBytes = DefaultMaxUnackedBytes
 	}
-	return &Fleet{cfg: cfg, sessions: map[string]*Session{}}
+	return &Fleet{cfg: cfg, sessions: map[string][]*Session{}}
 }
 
-// Connect opens the session of a cluster. An older session of the same cluster is
-// ended with cause ErrSuperseded, and Connect waits for what that one is doing. The
-// caller detaches the session when done.
-func (f *Fleet) Connect(cluster string) *Session {
-	s := newSession(cluster, f.cfg.MaxUnackedBytes)
-	s.turn.Lock() // a still newer session waits for both
-	defer s.turn.Unlock()
+// Connect opens a session of a cluster: the epoch orders its sessions on all
+// replicas, the instance is the agent's. Where there is an older session of the same
+// agent, that one serves on until the new one takes over; any other older session
+// ends with cause ErrSuperseded. Where there is a newer one, Connect fails with that.
+// The caller detaches the session when done.
+func (f *Fleet) Connect(cluster string, epoch int64, instance string) (*Session, error) {
+	s := newSession(cluster, epoch, instance, f)
 	f.mu.Lock()
-	old := f.sessions[cluster]
-	f.sessions[cluster] = s
-	f.mu.Unlock()
-	if old != nil {
-		old.End(ErrSuperseded)
-		old.turn.Lock()
-		old.turn.Unlock() //nolint:staticcheck // SA2001: only waited for
+	defer f.mu.Unlock()
+	open := f.sessions[cluster]
+	if len(open) > 0 && open[len(open)-1].Epoch() > epoch {
+		return nil, ErrSuperseded
 	}
-	return s
+	for i, older := range open {
+		if i > 0 || !older.SameAgent(instance) {
+			older.End(ErrSuperseded)
+		}
+	}
+	f.sessions[cluster] = append(open[:min(len(open), 1)], s)
+	return s, nil
 }
 
-// Detach removes a session once its stream is over, unless a newer one took over.
+// TakeOver makes a session the one that serves its cluster, once its inventory is
+// whole. The one before it ends with cause ErrSuperseded, and TakeOver waits for what
+// that one is doing; so call it inside Do. It reports false when the session is over
+// itself.
+func (f *Fleet) TakeOver(s *Session) bool {
+	f.mu.Lock()
+	open := f.sessions[s.cluster]
+	at := slices.Index(open, s)
+	if at > 0 {
+		f.sessions[s.cluster] = []*Session{s}
+	}
+	f.mu.Unlock()
+	if at > 0 {
+		older := open[0]
+		older.End(ErrSuperseded)
+		older.turn.Lock()
+		older.turn.Unlock() //nolint:staticcheck // SA2001: only waited for
+	}
+	return at >= 0
+}
+
+// Detach removes a session once its stream is over.
 func (f *Fleet) Detach(s *Session) {
 	s.End(ErrDetached)
 	f.mu.Lock()
-	current := f.sessions[s.cluster] == s
-	if current {
+	open := f.sessions[s.cluster]
+	rest := slices.DeleteFunc(slices.Clone(open), func(other *Session) bool { return other == s })
+	f.sessions[s.cluster] = rest
+	if len(rest) == 0 {
 		delete(f.sessions, s.cluster)
 	}
 	f.mu.Unlock()
-	if current && f.cfg.Detached != nil {
+	if len(open) > 0 && len(rest) == 0 && f.cfg.Detached != nil {
 		f.cfg.Detached(s.cluster)
 	}
 }
 
-// End closes the session of a cluster, if it has one, with a cause.
+// End closes every session of a cluster with a cause.
 func (f *Fleet) End(cluster string, cause error) {
-	if s := f.session(cluster); s != nil {
+	for _, s := range f.Sessions(cluster) {
 		s.End(cause)
 	}
 }
 
+// Sessions returns those of a cluster, the one that serves it first.
+func (f *Fleet) Sessions(cluster string) []*Session {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.sessions[cluster])
+}
+
 // Connected says whether a cluster has a session here.
-func (f *Fleet) Connected(cluster string) bool { return f.session(cluster) != nil }
+func (f *Fleet) Connected(cluster string) bool { return f.serving(cluster) != nil }
+
+// Deliveries is how often content was sent to a cluster.
+func (f *Fleet) Deliveries() int64 { return f.deliveries.Load() }
 
 // IfDisconnected calls do if a cluster has no session here; none opens before do
 // returns. No cluster is served meanwhile, so do must be quick, and it must not call
@@ -84,7 +124,7 @@ func (f *Fleet) Connected(cluster string) bool { return f.session(cluster) != ni
 func (f *Fleet) IfDisconnected(cluster string, do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.sessions[cluster] == nil {
+	if len(f.sessions[cluster]) == 0 {
 		do()
 	}
 }
@@ -104,7 +144,7 @@ func (f *Fleet) Clusters() []string {
 // Deliver sets the latest answer for one Render. It never blocks. Without a session
 // the answer is dropped: the next session's inventory asks again.
 func (f *Fleet) Deliver(cluster string, id ID, a Answer) {
-	if s := f.session(cluster); s != nil {
+	if s := f.serving(cluster); s != nil {
 		s.deliver(id, a)
 	}
 }
@@ -112,15 +152,19 @@ func (f *Fleet) Deliver(cluster string, id ID, a Answer) {
 // Report returns how many Renders of a connected cluster there are, by state; false
 // while no whole inventory says so.
 func (f *Fleet) Report(cluster string) (Report, bool) {
-	s := f.session(cluster)
+	s := f.serving(cluster)
 	if s == nil {
 		return Report{}, false
 	}
 	return s.report()
 }
 
-func (f *Fleet) session(cluster string) *Session {
+// serving is the session that serves a cluster; nil for none.
+func (f *Fleet) serving(cluster string) *Session {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.sessions[cluster]
+	if open := f.sessions[cluster]; len(open) > 0 {
+		return open[0]
+	}
+	return nil
 }

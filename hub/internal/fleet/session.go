@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // Causes for which the fleet itself ends a session.
@@ -18,7 +19,9 @@ var (
 // Session is the outbox of one connected cluster.
 type Session struct {
 	cluster    string
+	instance   string
 	maxUnacked int
+	deliveries *atomic.Int64 // the fleet's
 
 	// turn is held while the session acts, see Do, and while it waits for an older one.
 	turn sync.Mutex
@@ -31,11 +34,12 @@ type Session struct {
 
 	// mu guards everything below.
 	mu      sync.Mutex
+	epoch   int64
 	whole   bool // there was an inventory
 	renders map[ID]*render
-	queue   []ID        // Renders with a pending answer, each once, and some that had one
-	queued  map[ID]bool // what is in queue
-	unacked int         // bytes of the deliveries that are not answered
+	news    queue // Renders whose pending answer may go at once
+	content queue // those whose pending answer is a delivery, which the bound may hold back
+	unacked int   // bytes of the deliveries that are not answered
 	nonce   uint64
 }
 
@@ -49,15 +53,34 @@ type render struct {
 	failed   bool    // the last delivery was not applied
 }
 
-func newSession(cluster string, maxUnacked int) *Session {
+func newSession(cluster string, epoch int64, instance string, f *Fleet) *Session {
 	return &Session{
-		cluster: cluster, maxUnacked: maxUnacked,
-		done: make(chan struct{}), wake: make(chan struct{}, 1), renders: map[ID]*render{}, queued: map[ID]bool{},
+		cluster: cluster, epoch: epoch, instance: instance, maxUnacked: f.cfg.MaxUnackedBytes, deliveries: &f.deliveries,
+		done: make(chan struct{}), wake: make(chan struct{}, 1), renders: map[ID]*render{},
 	}
 }
 
-// Cluster is the name of the session's cluster.
-func (s *Session) Cluster() string { return s.cluster }
+// Instance tells the session's agent from other agents of the cluster.
+func (s *Session) Instance() string { return s.instance }
+
+// SameAgent says whether an agent is the session's. One without a name is nobody's.
+func (s *Session) SameAgent(instance string) bool { return instance != "" && s.instance == instance }
+
+// Epoch is the session's place among all sessions of its cluster.
+func (s *Session) Epoch() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.epoch
+}
+
+// Renumber gives the session a later epoch. It reports false when the session is
+// over: then the epoch may be known to nobody who ends it.
+func (s *Session) Renumber(epoch int64) bool {
+	s.mu.Lock()
+	s.epoch = epoch
+	s.mu.Unlock()
+	return !s.Over()
+}
 
 // End closes the session with a cause; the first cause counts.
 func (s *Session) End(cause error) {
@@ -80,13 +103,16 @@ func (s *Session) Cause() error {
 	}
 }
 
+// Over says whether the session has ended.
+func (s *Session) Over() bool { return s.Cause() != nil }
+
 // Do calls do and reports true, or false when the session is over. No newer session of
-// the cluster opens before do returns: what an older one says late would undo what
-// the newer said.
+// the cluster takes over before do returns: what an older one says late would undo
+// what the newer said.
 func (s *Session) Do(do func()) bool {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	if s.Cause() != nil {
+	if s.Over() {
 		return false
 	}
 	do()
@@ -158,11 +184,24 @@ func (s *Session) deliver(id ID, a Answer) {
 		return
 	}
 	r.pending = &a
-	if !s.queued[id] {
-		s.queued[id] = true
-		s.queue = append(s.queue, id)
-	}
+	s.enqueue(id, r)
 	s.signal()
+}
+
+// enqueue gives a Render whose pending answer may leave a place in its queue.
+func (s *Session) enqueue(id ID, r *render) {
+	switch {
+	case r.pending == nil || r.inflight != nil:
+	case r.delivers():
+		s.content.push(id)
+	default:
+		s.news.push(id)
+	}
+}
+
+// delivers says whether the pending answer is content that the cluster lacks.
+func (r *render) delivers() bool {
+	return r.pending.Content != nil && !bytes.Equal(r.pending.Content.ID, r.spec.Have)
 }
 
 // latest is the last answer that left: what is under way, or else what was told.
@@ -190,50 +229,50 @@ func (s *Session) Next(ctx context.Context) (Frame, error) {
 	}
 }
 
-// take removes the first Render from the queue whose answer may be sent now.
+// take takes the next answer that may leave: news first, which costs nothing, then
+// deliveries in order. One that does not fit holds back those behind it.
 func (s *Session) take() (Frame, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := s.queue[:0]
-	for i, id := range s.queue {
-		r, ok := s.renders[id]
-		if !ok || r.pending == nil {
-			delete(s.queued, id)
-			continue
-		}
-		if !s.maySend(r) {
-			kept = append(kept, id)
-			continue
-		}
-		delete(s.queued, id)
-		s.queue = append(kept, s.queue[i+1:]...)
-		return s.send(id, r), true
+	if id, ok := s.news.first(func(id ID) bool { return s.waits(id, false) }); ok {
+		return s.tell(id), true
 	}
-	s.queue = kept
-	return Frame{}, false
+	id, ok := s.content.first(func(id ID) bool { return s.waits(id, true) })
+	if !ok || !s.fits(s.renders[id].pending.Content) {
+		return Frame{}, false
+	}
+	return s.send(id), true
 }
 
-// maySend holds back a second delivery of one Render and what would go over the
-// bound, except when nothing else is under way.
-func (s *Session) maySend(r *render) bool {
-	if r.inflight != nil {
-		return false
-	}
-	return r.pending.Content == nil || s.unacked == 0 || s.unacked+r.pending.Content.Size() <= s.maxUnacked
+// waits says whether a Render still waits in the queue of deliveries, or that of news.
+func (s *Session) waits(id ID, delivers bool) bool {
+	r, ok := s.renders[id]
+	return ok && r.pending != nil && r.inflight == nil && r.delivers() == delivers
 }
 
-// send moves the pending answer out: as a delivery, or as told at once.
-func (s *Session) send(id ID, r *render) Frame {
-	a := r.pending
-	r.pending, r.failed = nil, false
-	if a.Content == nil || bytes.Equal(a.Content.ID, r.spec.Have) {
-		r.told = a
-		return Frame{ID: id, Answer: *a}
-	}
+// fits holds back what would go over the bound, except when nothing else is under way.
+func (s *Session) fits(c *Content) bool {
+	return s.unacked == 0 || s.unacked+c.Size() <= s.maxUnacked
+}
+
+// tell moves the pending answer out that needs no result.
+func (s *Session) tell(id ID) Frame {
+	s.news.pop()
+	r := s.renders[id]
+	r.told, r.pending, r.failed = r.pending, nil, false
+	return Frame{ID: id, Answer: *r.told}
+}
+
+// send moves the pending answer out as a delivery.
+func (s *Session) send(id ID) Frame {
+	s.content.pop()
+	r := s.renders[id]
 	s.nonce++
-	s.unacked += a.Content.Size()
-	r.inflight, r.nonce = a, s.nonce
-	return Frame{ID: id, Nonce: s.nonce, Answer: *a}
+	r.inflight, r.nonce = r.pending, s.nonce
+	r.pending, r.failed = nil, false
+	s.unacked += r.inflight.Content.Size()
+	s.deliveries.Add(1)
+	return Frame{ID: id, Nonce: s.nonce, Answer: *r.inflight}
 }
 
 // Ack takes the answer to a delivery. It reports false for one that was never sent
@@ -247,7 +286,6 @@ func (s *Session) Ack(res Result) bool {
 	}
 	a := r.inflight
 	s.settle(r)
-	s.signal()
 	current := r.spec.UID == a.UID && r.spec.Generation == a.Generation
 	switch {
 	case !current || res.Code == Superseded:
@@ -256,6 +294,8 @@ func (s *Session) Ack(res Result) bool {
 	default:
 		r.told, r.failed = a, true
 	}
+	s.enqueue(res.ID, r) // now that it is known what the target holds
+	s.signal()
 	return true
 }
 

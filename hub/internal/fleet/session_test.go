@@ -28,6 +28,15 @@ func spec(id fleet.ID, gen int64, have string) fleet.Spec {
 	return fleet.Spec{ID: id, UID: "u", Generation: gen, Have: []byte(have)}
 }
 
+// connect opens a session of cluster c.
+func connect(t interface{ Fatal(args ...any) }, f *fleet.Fleet, epoch int64, instance string) *fleet.Session {
+	s, err := f.Connect("c", epoch, instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // drain takes every frame that may be sent now, named by what it is.
 func drain(t *testing.T, s *fleet.Session) []string {
 	t.Helper()
@@ -129,7 +138,7 @@ func TestSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fleet.New(fleet.Config{})
-			s := f.Connect("c")
+			s := connect(t, f, 1, "a")
 			s.Replace([]fleet.Spec{spec(web, 1, "")})
 			var got [][]string
 			for _, do := range tc.steps {
@@ -145,7 +154,7 @@ func TestSession(t *testing.T) {
 
 func TestSession_BoundsUnackedBytes(t *testing.T) {
 	f := fleet.New(fleet.Config{MaxUnackedBytes: 100})
-	s := f.Connect("c")
+	s := connect(t, f, 1, "a")
 	var specs []fleet.Spec
 	for i := range 4 {
 		specs = append(specs, spec(fleet.ID{Namespace: "n", Name: fmt.Sprint(i)}, 1, ""))
@@ -158,8 +167,40 @@ func TestSession_BoundsUnackedBytes(t *testing.T) {
 		t.Fatalf("over the bound only the first goes, got %v", got)
 	}
 	s.Ack(fleet.Result{Nonce: 1, ID: specs[0].ID, Code: fleet.Applied})
-	if diff := cmp.Diff([]string{"deliver 2 1@1", "deliver 3 3@1"}, drain(t, s)); diff != "" {
-		t.Fatalf("what fits goes, in order (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"deliver 2 1@1"}, drain(t, s)); diff != "" {
+		t.Fatalf("what fits goes, and nothing passes what waits (-want +got):\n%s", diff)
+	}
+	f.Deliver("c", specs[0].ID, fleet.Answer{UID: "u", Generation: 1, Refusal: &fleet.Refusal{ReadyReason: "ClassNotFound"}})
+	if diff := cmp.Diff([]string{"refuse ClassNotFound"}, drain(t, s)); diff != "" {
+		t.Fatalf("what costs nothing waits for nobody (-want +got):\n%s", diff)
+	}
+	s.Ack(fleet.Result{Nonce: 2, ID: specs[1].ID, Code: fleet.Applied})
+	if diff := cmp.Diff([]string{"deliver 3 2@1", "deliver 4 3@1"}, drain(t, s)); diff != "" {
+		t.Fatalf("the rest follows in order (-want +got):\n%s", diff)
+	}
+}
+
+// What waits for the answer to an earlier delivery is not looked at in vain.
+func TestSession_OnlyWhatMayLeaveIsQueued(t *testing.T) {
+	f := fleet.New(fleet.Config{})
+	s := connect(t, f, 1, "a")
+	var specs []fleet.Spec
+	for i := range 1000 {
+		specs = append(specs, spec(fleet.ID{Namespace: "n", Name: fmt.Sprint(i)}, 1, ""))
+	}
+	s.Replace(specs)
+	for _, version := range []string{"A", "B"} {
+		for _, sp := range specs {
+			f.Deliver("c", sp.ID, answer(1, content(version, 9)))
+		}
+		drain(t, s)
+	}
+	if got := s.Queued(); got != 0 {
+		t.Errorf("%d Renders are in the queue", got)
+	}
+	s.Ack(fleet.Result{Nonce: 1, ID: specs[0].ID, Code: fleet.Applied})
+	if diff := cmp.Diff([]string{"deliver 1001 B@1"}, drain(t, s)); diff != "" {
+		t.Errorf("frames (-want +got):\n%s", diff)
 	}
 }
 
@@ -167,7 +208,7 @@ func TestSession_BoundsUnackedBytes(t *testing.T) {
 // place in the queue for each Render, not for each time.
 func TestSession_BoundsItsQueue(t *testing.T) {
 	f := fleet.New(fleet.Config{MaxUnackedBytes: 10})
-	s := f.Connect("c")
+	s := connect(t, f, 1, "a")
 	first := fleet.ID{Namespace: "n", Name: "first"}
 	s.Replace([]fleet.Spec{spec(first, 1, "")})
 	f.Deliver("c", first, answer(1, content("A", 9)))
@@ -188,21 +229,99 @@ func TestSession_BoundsItsQueue(t *testing.T) {
 	}
 }
 
-func TestFleet_NewerSessionEndsTheOlder(t *testing.T) {
-	var lost []string
-	f := fleet.New(fleet.Config{Detached: func(c string) { lost = append(lost, c) }})
-	older := f.Connect("c")
-	newer := f.Connect("c")
-	if !errors.Is(older.Cause(), fleet.ErrSuperseded) {
-		t.Fatalf("cause %v", older.Cause())
+func TestFleet_ASessionOfAnotherAgentEndsTheOlderAtOnce(t *testing.T) {
+	for name, newcomer := range map[string]string{"an agent of another name": "b", "an agent without a name": ""} {
+		t.Run(name, func(t *testing.T) {
+			var lost []string
+			f := fleet.New(fleet.Config{Detached: func(c string) { lost = append(lost, c) }})
+			older := connect(t, f, 1, "a")
+			newer := connect(t, f, 2, newcomer)
+			if !errors.Is(older.Cause(), fleet.ErrSuperseded) {
+				t.Fatalf("cause %v", older.Cause())
+			}
+			f.Detach(older)
+			if len(lost) > 0 || !f.Connected("c") {
+				t.Fatal("the older session's end disconnected the cluster")
+			}
+			f.Detach(newer)
+			if diff := cmp.Diff([]string{"c"}, lost); diff != "" || f.Connected("c") {
+				t.Fatalf("after the last session: %v", lost)
+			}
+		})
+	}
+}
+
+func TestFleet_AnOlderEpochNeverReplacesANewerOne(t *testing.T) {
+	f := fleet.New(fleet.Config{})
+	newer := connect(t, f, 2, "a")
+	if _, err := f.Connect("c", 1, "a"); !errors.Is(err, fleet.ErrSuperseded) {
+		t.Errorf("an older one opens: %v", err)
+	}
+	if _, err := f.Connect("c", 1, "b"); !errors.Is(err, fleet.ErrSuperseded) {
+		t.Errorf("another agent's older one opens: %v", err)
+	}
+	if newer.Cause() != nil || !f.Connected("c") {
+		t.Errorf("the newer session ends: %v", newer.Cause())
+	}
+}
+
+// The older session of an agent serves until the newer one has said what there is.
+func TestFleet_AnAgentsSessionsHandOver(t *testing.T) {
+	f := fleet.New(fleet.Config{Detached: func(string) { t.Error("the cluster was disconnected") }})
+	older := connect(t, f, 1, "a")
+	older.Replace([]fleet.Spec{spec(web, 1, "")})
+	newer := connect(t, f, 2, "a")
+	f.Deliver("c", web, answer(1, content("A", 9)))
+	if diff := cmp.Diff([]string{"deliver 1 A@1"}, drain(t, older)); diff != "" {
+		t.Errorf("the older session delivers (-want +got):\n%s", diff)
+	}
+
+	newer.Replace([]fleet.Spec{spec(web, 1, "A")})
+	if !newer.Do(func() {
+		for range 2 { // the second time it has already
+			if !f.TakeOver(newer) {
+				t.Error("it does not take over")
+			}
+		}
+	}) || !errors.Is(older.Cause(), fleet.ErrSuperseded) {
+		t.Fatalf("after that the older one ends with %v", older.Cause())
+	}
+	f.Deliver("c", web, answer(1, content("A", 9)))
+	if diff := cmp.Diff([]string{"current A@1"}, drain(t, newer)); diff != "" {
+		t.Errorf("then the newer one does (-want +got):\n%s", diff)
+	}
+	if got := f.Deliveries(); got != 1 {
+		t.Errorf("%d deliveries are counted", got)
 	}
 	f.Detach(older)
-	if len(lost) > 0 || !f.Connected("c") {
-		t.Fatal("the older session's end disconnected the cluster")
+	if f.TakeOver(older) {
+		t.Error("a session that is over takes over")
 	}
-	f.Detach(newer)
-	if diff := cmp.Diff([]string{"c"}, lost); diff != "" || f.Connected("c") {
-		t.Fatalf("after the last session: %v", lost)
+}
+
+func TestFleet_ASessionThatFailsToTakeOverCostsNothing(t *testing.T) {
+	f := fleet.New(fleet.Config{Detached: func(string) { t.Error("the cluster was disconnected") }})
+	older := connect(t, f, 1, "a")
+	f.Detach(connect(t, f, 2, "a"))
+	third := connect(t, f, 3, "a")
+	fourth := connect(t, f, 4, "a")
+	if older.Cause() != nil || fourth.Cause() != nil || !errors.Is(third.Cause(), fleet.ErrSuperseded) {
+		t.Errorf("of the older, the third and the fourth session end: %v, %v, %v", older.Cause(), third.Cause(), fourth.Cause())
+	}
+	f.Detach(older)
+	if got := f.Sessions("c"); len(got) != 1 || got[0] != fourth {
+		t.Errorf("the last one does not serve: %v", got)
+	}
+}
+
+func TestFleet_EndClosesEverySessionOfACluster(t *testing.T) {
+	f, suspended := fleet.New(fleet.Config{}), errors.New("suspended")
+	older, newer := connect(t, f, 1, "a"), connect(t, f, 2, "a")
+	f.End("c", suspended)
+	for _, s := range []*fleet.Session{older, newer} {
+		if !errors.Is(s.Cause(), suspended) {
+			t.Errorf("epoch %d: cause %v", s.Epoch(), s.Cause())
+		}
 	}
 }
 
@@ -212,8 +331,8 @@ func TestFleet_NoSessionOpensWhileAClusterIsTakenForDisconnected(t *testing.T) {
 	early := make(chan bool, 1)
 	f.IfDisconnected("c", func() {
 		go func() {
-			f.Connect("c")
-			early <- !over.Load()
+			_, err := f.Connect("c", 1, "a")
+			early <- err != nil || !over.Load()
 		}()
 		for range 10_000 {
 			runtime.Gosched() // every chance to be early
@@ -229,20 +348,21 @@ func TestFleet_NoSessionOpensWhileAClusterIsTakenForDisconnected(t *testing.T) {
 	f.IfDisconnected("c", func() { t.Error("the cluster has a session") })
 }
 
-func TestFleet_ANewerSessionOpensOnceTheOlderIsAtRest(t *testing.T) {
+func TestFleet_ANewerSessionTakesOverOnceTheOlderIsAtRest(t *testing.T) {
 	f := fleet.New(fleet.Config{})
-	older := f.Connect("c")
+	older := connect(t, f, 1, "a")
 	var over atomic.Bool
-	early, opened := make(chan bool, 2), make(chan *fleet.Session, 2)
-	connect := func() {
-		s := f.Connect("c")
-		early <- !over.Load()
+	took, opened := make(chan bool, 2), make(chan *fleet.Session, 2)
+	succeed := func(s *fleet.Session) {
+		s.Do(func() { took <- f.TakeOver(s) && !over.Load() })
 		opened <- s
 	}
 	if !older.Do(func() {
-		go connect()
+		second := connect(t, f, 2, "a")
+		go succeed(second)
 		<-older.Ended()
-		go connect() // one that waits must not let a third pass
+		go succeed(connect(t, f, 3, "a")) // one that waits must not let a third pass
+		<-second.Ended()
 		for range 10_000 {
 			runtime.Gosched() // every chance to be early
 		}
@@ -250,8 +370,8 @@ func TestFleet_ANewerSessionOpensOnceTheOlderIsAtRest(t *testing.T) {
 	}) {
 		t.Fatal("a session that goes on does nothing")
 	}
-	if first, second := <-early, <-early; first || second {
-		t.Error("a newer session opened while the older was acting")
+	if first, second := <-took, <-took; first || second {
+		t.Error("a newer session took over while the older was acting")
 	}
 	ran := 0
 	for _, s := range []*fleet.Session{older, <-opened, <-opened} {
@@ -269,7 +389,7 @@ func TestFleet_ANewerSessionOpensOnceTheOlderIsAtRest(t *testing.T) {
 func TestSession_Converges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := fleet.New(fleet.Config{MaxUnackedBytes: 40})
-		s := f.Connect("c")
+		s := connect(t, f, 1, "a")
 		ids := []fleet.ID{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 		gens := map[fleet.ID]int64{}
 		want := map[fleet.ID]fleet.Answer{}
@@ -327,8 +447,9 @@ func TestSession_Converges(t *testing.T) {
 					reply()
 				}
 			case 4:
-				s = f.Connect("c")
+				s = connect(t, f, s.Epoch()+1, "a")
 				sent = nil
+				f.TakeOver(s)
 				inventory()
 			}
 		}

@@ -5,7 +5,8 @@
 // Package syncserver writes the mirrors (Replace, Upsert, Remove); the render
 // controller reads them. One virtual cluster lives as long as its SpokeCluster:
 // sessions come and go behind it, and a new inventory is compared with the old one
-// here, so that what vanished meanwhile is seen as deleted (docs/adr/0003).
+// here, so that what vanished meanwhile is seen as deleted (docs/adr/0003). What a
+// spoke said that is with another replica by now is emptied after a while.
 //
 // A virtual cluster can only be read. Whatever would write answers
 // MethodNotSupported: answers go through package fleet.

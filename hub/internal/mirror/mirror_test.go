@@ -59,6 +59,27 @@ func TestProvider_AReconnect(t *testing.T) {
 	r.sees("prod shop/new gone", 1)
 }
 
+// A spoke that is with another replica costs no memory here, and one that came back
+// keeps what it said.
+func TestProvider_EmptiesWhatASpokeLeft(t *testing.T) {
+	r := newRig(t)
+	r.replace("prod", render("web", "c", 1))
+	r.sees("prod shop/web@1", 1)
+	left := r.provider.Version("prod")
+	r.replace("prod", render("web", "c", 1))
+	r.sees("prod shop/web@1", 2)
+	r.provider.Empty("prod", left)
+	r.provider.Upsert("prod", render("new", "c", 1))
+	r.sees("prod shop/new@1", 1)
+	if n := r.count("prod shop/web gone"); n != 0 {
+		t.Error("what a spoke said after it came back is emptied")
+	}
+	r.provider.Empty("prod", r.provider.Version("prod"))
+	r.sees("prod shop/web gone", 1)
+	r.sees("prod shop/new gone", 1)
+	r.provider.Empty("stranger", r.provider.Version("stranger"))
+}
+
 func get(t *testing.T, p *mirror.Provider, name string) cluster.Cluster {
 	t.Helper()
 	c, err := p.Get(t.Context(), multicluster.ClusterName(name))

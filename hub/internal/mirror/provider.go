@@ -147,6 +147,22 @@ func (p *Provider) Remove(name, namespace, render string) {
 	}
 }
 
+// Version changes with whatever is said of a spoke.
+func (p *Provider) Version(name string) uint64 {
+	if c := p.cluster(name); c != nil {
+		return c.source.latest()
+	}
+	return 0
+}
+
+// Empty forgets the Renders of a spoke that has no session here any more, unless
+// anything was said of it since a version: it may be with another replica for good.
+func (p *Provider) Empty(name string, version uint64) {
+	if c := p.cluster(name); c != nil {
+		c.source.empty(version)
+	}
+}
+
 // Forget ends the virtual cluster of a spoke whose SpokeCluster is gone.
 func (p *Provider) Forget(name string) {
 	p.mu.Lock()

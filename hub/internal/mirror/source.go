@@ -56,6 +56,27 @@ func (s *source) IsWatchListSemanticsUnSupported() bool { return true }
 func (s *source) replace(items []*v1alpha1.DynamicConfigRender) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.swap(items)
+	s.readyOnce.Do(func() { close(s.ready) })
+}
+
+// empty forgets all objects, unless anything was said since a version.
+func (s *source) empty(version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.version == version {
+		s.swap(nil)
+	}
+}
+
+func (s *source) latest() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
+// swap puts objects in the place of those there are.
+func (s *source) swap(items []*v1alpha1.DynamicConfigRender) {
 	gone := s.objects
 	s.objects = make(map[types.NamespacedName]*v1alpha1.DynamicConfigRender, len(items))
 	for _, item := range items {
@@ -67,7 +88,6 @@ func (s *source) replace(items []*v1alpha1.DynamicConfigRender) {
 	for _, object := range gone {
 		s.emit(watch.Deleted, object)
 	}
-	s.readyOnce.Do(func() { close(s.ready) })
 }
 
 func (s *source) upsert(item *v1alpha1.DynamicConfigRender) {

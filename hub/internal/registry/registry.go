@@ -11,10 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +36,8 @@ type Registry struct {
 	Status client.SubResourceWriter
 	// Now is the clock.
 	Now func() time.Time
+
+	takeovers atomic.Int64
 }
 
 // Admitted says whether a cluster may enrol and hold a session: nil, or an
@@ -59,50 +61,6 @@ func (r *Registry) Check(ctx context.Context, cluster string) error {
 		return err
 	}
 	return Admitted(c)
-}
-
-// OpenSession records a session of an admitted cluster and returns its epoch. Of
-// two that open at once each gets its own epoch.
-func (r *Registry) OpenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (int64, error) {
-	err := retry.RetryOnConflict(contention, func() error {
-		c, err := r.get(ctx, cluster)
-		if err != nil {
-			return err
-		}
-		if err := Admitted(c); err != nil {
-			return err
-		}
-		s.Epoch = 1
-		if c.Status.Session != nil {
-			s.Epoch = c.Status.Session.Epoch + 1
-		}
-		now := metav1.NewTime(r.Now())
-		s.ConnectedAt = &now
-		c.Status.Session = &s
-		setConditions(c, true)
-		return r.Status.Update(ctx, c)
-	})
-	return s.Epoch, err
-}
-
-// CloseSession records that the session of an epoch is over, unless a newer one was
-// opened meanwhile.
-func (r *Registry) CloseSession(ctx context.Context, cluster string, epoch int64) error {
-	err := retry.RetryOnConflict(contention, func() error {
-		c, err := r.get(ctx, cluster)
-		if err != nil {
-			return err
-		}
-		if c.Status.Session == nil || c.Status.Session.Epoch != epoch {
-			return nil
-		}
-		setConditions(c, false)
-		return r.Status.Update(ctx, c)
-	})
-	if isRefusal(err) {
-		return nil // the cluster was removed
-	}
-	return err
 }
 
 // Report records how many Renders a cluster has, by state, in all and by class.

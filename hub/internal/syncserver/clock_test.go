@@ -59,21 +59,34 @@ func (prod) Identify(context.Context) (peer.Identity, error) {
 	return peer.Identity{Cluster: "prod", NotAfter: time.Now().Add(24 * time.Hour)}, nil
 }
 
-// serveWire serves a session over a wire; the result is how it ended.
-func serveWire(t *testing.T, m syncserver.Mirror, chat func(*wire)) spoketest.Verdict {
-	t.Helper()
+// hubOf is a hub with a mirror, for the cluster prod.
+func hubOf(m syncserver.Mirror) (*syncserver.Server, *fleet.Fleet) {
 	kube := fake.NewClientBuilder().WithScheme(testenv.Scheme()).WithStatusSubresource(&v1alpha1.SpokeCluster{}).WithObjects(spokeCluster("prod")).Build()
-	server := syncserver.New(syncserver.Config{
-		Fleet: fleet.New(fleet.Config{}), Mirror: m, Peers: prod{}, Bundle: func() [][]byte { return nil },
+	clusters := fleet.New(fleet.Config{})
+	return syncserver.New(syncserver.Config{
+		Fleet: clusters, Mirror: m, Peers: prod{}, Bundle: func() [][]byte { return nil },
 		Registry: &registry.Registry{Reader: kube, Status: kube.Status(), Now: time.Now},
-	})
+	}), clusters
+}
+
+// openWire opens a session over a wire; ended takes how it ends.
+func openWire(t *testing.T, server *syncserver.Server) (w *wire, ended chan error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &wire{ctx: ctx, in: make(chan *fleetv1.SessionRequest), out: make(chan *fleetv1.SessionResponse)}
-	ended := make(chan error, 1)
+	w = &wire{ctx: ctx, in: make(chan *fleetv1.SessionRequest), out: make(chan *fleetv1.SessionResponse)}
+	ended = make(chan error, 1)
 	go func() {
 		ended <- server.Session(w)
 		cancel() // as gRPC does
 	}()
+	return w, ended
+}
+
+// serveWire serves a session over a wire; the result is how it ended.
+func serveWire(t *testing.T, m syncserver.Mirror, chat func(*wire)) spoketest.Verdict {
+	t.Helper()
+	server, _ := hubOf(m)
+	w, ended := openWire(t, server)
 	chat(w)
 	return verdictOf(<-ended)
 }
@@ -120,7 +133,7 @@ func TestClock_APeerThatDoesNotReadIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		got := serveWire(t, &mirror{}, func(w *wire) {
-			w.in <- helloFrame("v1")
+			w.in <- helloFrame("v1", "")
 			go w.every(10*time.Second, beat()) // it talks, and does not listen
 		})
 		if got.Reason != identity.ReasonSendBlocked || time.Since(begin) > 45*time.Second {
@@ -134,7 +147,7 @@ func TestClock_ThreeMissedHeartbeats(t *testing.T) {
 		begin := time.Now()
 		got := serveWire(t, &mirror{}, func(w *wire) {
 			go w.readAll()
-			w.in <- helloFrame("v1")
+			w.in <- helloFrame("v1", "")
 		})
 		if after := time.Since(begin); got.Reason != identity.ReasonHeartbeatMissed || after <= 30*time.Second || after > 41*time.Second {
 			t.Errorf("%+v after %v", got, after)
@@ -147,7 +160,7 @@ func TestClock_ASpokeThatBeatsStaysForTheSessionsAge(t *testing.T) {
 		begin := time.Now()
 		got := serveWire(t, &mirror{}, func(w *wire) {
 			go w.readAll()
-			w.in <- helloFrame("v1")
+			w.in <- helloFrame("v1", "")
 			go w.every(10*time.Second, beat())
 		})
 		if age := time.Since(begin); got.Reason != identity.ReasonSessionAged || age < 24*time.Minute || age > 36*time.Minute {
@@ -174,7 +187,7 @@ func TestClock_ASlowHubBlamesNobody(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			got := serveWire(t, &slow{}, func(w *wire) {
 				go w.readAll()
-				w.in <- helloFrame("v1")
+				w.in <- helloFrame("v1", "")
 				w.in <- inventory("shop/web@1")
 				go w.every(10*time.Second, beat())
 			})
@@ -183,4 +196,38 @@ func TestClock_ASlowHubBlamesNobody(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Hundreds of sessions, each of which takes over from the one before, leave nothing
+// behind: a goroutine that is left fails the bubble.
+func TestClock_ManySessionsLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, clusters := hubOf(&mirror{renders: map[string]*v1alpha1.DynamicConfigRender{}})
+		var older *wire
+		var over chan error
+		for range 300 {
+			<-time.After(6 * time.Second) // as often as a cluster may
+			w, ended := openWire(t, server)
+			go w.readAll()
+			w.in <- helloFrame("v1", "pod-1")
+			w.in <- inventory("shop/web@1")
+			w.in <- beat() // once the inventory is taken
+			if older != nil {
+				if got := verdictOf(<-over); got.Reason != identity.ReasonSuperseded {
+					t.Fatalf("the session before ends with %+v", got)
+				}
+			}
+			older, over = w, ended
+		}
+		if open := clusters.Sessions("prod"); len(open) != 1 || open[0].Epoch() != 300 {
+			t.Errorf("%d sessions are open", len(open))
+		}
+		close(older.in)
+		if got := verdictOf(<-over); got != (spoketest.Verdict{}) {
+			t.Errorf("the last session ends with %+v", got)
+		}
+		if clusters.Connected("prod") {
+			t.Error("a session is left")
+		}
+	})
 }

@@ -18,7 +18,6 @@ import (
 
 var (
 	errDraining = &identity.Error{Reason: identity.ReasonDraining, Message: "this replica of the hub stops"}
-	errBusy     = &identity.Error{Reason: identity.ReasonUnavailable, Message: "too many spokes connect at once"}
 	errNoHello  = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "the first frame must be a hello"}
 	errSilent   = &identity.Error{Reason: identity.ReasonHeartbeatMissed, Message: "nothing came for three heartbeats"}
 	errBlocked  = &identity.Error{Reason: identity.ReasonSendBlocked, Message: "nothing was read for 30 seconds"}
@@ -96,8 +95,8 @@ func (c *conn) hello(ctx context.Context) (*fleetv1.Hello, error) {
 }
 
 // run is the handler's loop: it returns nil when the spoke closed the stream.
-func (c *conn) run(ctx context.Context, epoch int64) error {
-	go c.sendAll(ctx, epoch)
+func (c *conn) run(ctx context.Context) error {
+	go c.sendAll(ctx)
 
 	heartbeat := c.server.cfg.Heartbeat
 	watchdog := time.NewTicker(heartbeat)
@@ -158,17 +157,17 @@ func (c *conn) watch(seen time.Time, heartbeat time.Duration) error {
 	return nil
 }
 
-func (c *conn) welcome(epoch int64) *fleetv1.Welcome {
+func (c *conn) welcome() *fleetv1.Welcome {
 	return &fleetv1.Welcome{
-		ProtocolVersion: ProtocolVersion, Hub: c.server.cfg.Hub, Epoch: epoch,
+		ProtocolVersion: ProtocolVersion, Hub: c.server.cfg.Hub, Epoch: c.session.Epoch(),
 		ServerTime: timestamppb.Now(), HeartbeatInterval: durationpb.New(c.server.cfg.Heartbeat),
 		SessionNotAfter: timestamppb.New(c.notAfter), TrustBundleDer: c.server.cfg.Bundle(),
 	}
 }
 
 // sendAll is the one sender: the welcome, then answers, heartbeats and drains.
-func (c *conn) sendAll(ctx context.Context, epoch int64) {
-	if err := c.send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Welcome{Welcome: c.welcome(epoch)}}); err != nil {
+func (c *conn) sendAll(ctx context.Context) {
+	if err := c.send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Welcome{Welcome: c.welcome()}}); err != nil {
 		c.over <- err
 		return
 	}

@@ -99,6 +99,9 @@ func (c *conn) takePage(ctx context.Context, page *fleetv1.InventoryPage) error 
 	c.inventory.parts = nil
 	// The outbox first: an answer for a Render it does not know would be dropped.
 	c.session.Replace(specs)
+	if !c.server.cfg.Fleet.TakeOver(c.session) {
+		return causeOf(c.session)
+	}
 	return c.server.cfg.Mirror.Replace(ctx, c.cluster, renders)
 }
 

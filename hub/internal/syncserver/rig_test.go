@@ -212,14 +212,20 @@ func (a *spoke) send(frame *fleetv1.SessionRequest, ignored int64) bool {
 // hello says hello and waits for the welcome.
 func (a *spoke) hello() *fleetv1.Welcome {
 	a.t.Helper()
-	if err := a.stream.Send(helloFrame("v1.0.0")); err != nil {
+	return a.helloOf("")
+}
+
+// helloOf says hello as an agent of that name.
+func (a *spoke) helloOf(instance string) *fleetv1.Welcome {
+	a.t.Helper()
+	if err := a.stream.Send(helloFrame("v1.0.0", instance)); err != nil {
 		a.t.Fatal(err)
 	}
 	return a.next().GetWelcome()
 }
 
-func helloFrame(version string) *fleetv1.SessionRequest {
+func helloFrame(version, instance string) *fleetv1.SessionRequest {
 	return &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Hello{Hello: &fleetv1.Hello{
-		Agent: &fleetv1.Agent{Version: version}, ProtocolVersion: syncserver.ProtocolVersion,
+		Agent: &fleetv1.Agent{Version: version, Instance: instance}, ProtocolVersion: syncserver.ProtocolVersion,
 	}}}
 }

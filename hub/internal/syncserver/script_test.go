@@ -25,7 +25,7 @@ import (
 // no session. What a spoke does:
 //
 //	open [as=a] [cluster=prod]    open a stream with the cluster's certificate
-//	hello                         say hello
+//	hello [version=V] [instance=I] say hello
 //	page id=N [last]              send a page of the inventory, one Render a line
 //	upsert, remove                send one Render
 //	result nonce=N code=C         answer a delivery
@@ -120,9 +120,9 @@ func (p *play) open(t *testing.T, d *datadriven.TestData) string {
 
 func (p *play) hello(t *testing.T, d *datadriven.TestData) string {
 	if d.HasArg("ignored") {
-		return p.say(t, d, helloFrame("v1.0.0"))
+		return p.say(t, d, helloFrame("v1.0.0", ""))
 	}
-	if err := p.agent(t, d).stream.Send(helloFrame(arg(d, "version", "v1.0.0"))); err != nil {
+	if err := p.agent(t, d).stream.Send(helloFrame(arg(d, "version", "v1.0.0"), arg(d, "instance", ""))); err != nil {
 		return err.Error()
 	}
 	return "ok"
@@ -243,7 +243,11 @@ func (p *play) registry(t *testing.T, d *datadriven.TestData) string {
 		return "no session yet"
 	}
 	connected := apimeta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionConnected)
-	return fmt.Sprintf("epoch=%d hub=%s agent=%s connected=%s", c.Status.Session.Epoch, c.Status.Session.Hub, c.Status.Session.AgentVersion, connected.Status)
+	line := fmt.Sprintf("epoch=%d hub=%s agent=%s connected=%s", c.Status.Session.Epoch, c.Status.Session.Hub, c.Status.Session.AgentVersion, connected.Status)
+	if n := len(c.Status.Takeovers); n > 0 {
+		line += fmt.Sprintf(" takeovers=%d", n)
+	}
+	return line
 }
 
 func verdictOf(err error) spoketest.Verdict {

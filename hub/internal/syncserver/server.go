@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
@@ -35,9 +34,8 @@ const (
 	DefaultMaxAge = 30 * time.Minute
 	// DefaultMaxRenders bounds one cluster's inventory.
 	DefaultMaxRenders = 20_000
-	// sessionsPerSecond and sessionsBurst admit a thousand reconnecting spokes within
-	// 20 s and keep the API server's share of it (one write each) bounded.
-	sessionsPerSecond, sessionsBurst = 50, 100
+	// maxText bounds what an agent says of itself, which is kept in a status.
+	maxText = 128
 	// keysInterval and keysBurst bound what one session's reports of its cluster's keys
 	// cost the API server; an agent looks every ten minutes.
 	keysInterval, keysBurst = time.Minute, 3
@@ -56,7 +54,7 @@ type Mirror interface {
 type Registry interface {
 	OpenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (epoch int64, err error)
 	CloseSession(ctx context.Context, cluster string, epoch int64) error
-	Check(ctx context.Context, cluster string) error
+	CheckSession(ctx context.Context, cluster string, epoch int64, instance string) error
 	ReportKeys(ctx context.Context, cluster string, keys v1alpha1.ClusterKeys) error
 }
 
@@ -86,8 +84,8 @@ type Config struct {
 // Server is the SyncService.
 type Server struct {
 	fleetv1.UnimplementedSyncServiceServer
-	cfg   Config
-	admit *rate.Limiter
+	cfg       Config
+	admission *admission
 
 	// draining is closed by Drain; drainWindow is set before.
 	draining    chan struct{}
@@ -110,7 +108,7 @@ func New(cfg Config) *Server {
 	if cfg.MaxRenders == 0 {
 		cfg.MaxRenders = DefaultMaxRenders
 	}
-	return &Server{cfg: cfg, admit: rate.NewLimiter(sessionsPerSecond, sessionsBurst), draining: make(chan struct{})}
+	return &Server{cfg: cfg, admission: newAdmission(), draining: make(chan struct{})}
 }
 
 // Drain asks every spoke to open its next session elsewhere at a random point of
@@ -143,11 +141,11 @@ func (s *Server) Session(stream fleetv1.SyncService_SessionServer) error {
 }
 
 func (s *Server) serve(ctx context.Context, stream fleetv1.SyncService_SessionServer, id peer.Identity) error {
+	if err := s.admission.enter(ctx, id.Cluster); err != nil {
+		return err
+	}
 	if s.isDraining() {
 		return errDraining
-	}
-	if err := s.admit.Wait(ctx); err != nil {
-		return errBusy
 	}
 	c := newConn(s, stream, id.Cluster)
 	go c.receive(ctx)
@@ -155,27 +153,33 @@ func (s *Server) serve(ctx context.Context, stream fleetv1.SyncService_SessionSe
 	if err != nil {
 		return err
 	}
-	epoch, err := s.cfg.Registry.OpenSession(ctx, id.Cluster, v1alpha1.SpokeSession{Hub: s.cfg.Hub, AgentVersion: hello.GetAgent().GetVersion()})
+	who := v1alpha1.SpokeSession{Hub: s.cfg.Hub, AgentVersion: clip(hello.GetAgent().GetVersion()), Instance: clip(hello.GetAgent().GetInstance())}
+	epoch, err := s.cfg.Registry.OpenSession(ctx, id.Cluster, who)
 	if err != nil {
 		return err
 	}
-	c.session = s.cfg.Fleet.Connect(id.Cluster)
-	defer s.close(ctx, c, epoch)
-	// An administrator who acted before Connect found no session to end.
-	if err := s.cfg.Registry.Check(ctx, id.Cluster); err != nil {
+	if c.session, err = s.cfg.Fleet.Connect(id.Cluster, epoch, who.Instance); err != nil {
+		return errTwin // one that opened after this one was faster to get here
+	}
+	defer s.close(ctx, c)
+	// An administrator or another agent who acted before Connect found no session to end.
+	if err := s.cfg.Registry.CheckSession(ctx, id.Cluster, epoch, who.Instance); err != nil {
 		return err
 	}
 	c.notAfter = s.notAfter(id)
-	return c.run(ctx, epoch)
+	return c.run(ctx)
 }
+
+// clip shortens a text to what is kept of it.
+func clip(text string) string { return text[:min(len(text), maxText)] }
 
 // close forgets the session here and in the registry, also when the stream's
 // context is over, as it mostly is.
-func (s *Server) close(ctx context.Context, c *conn, epoch int64) {
+func (s *Server) close(ctx context.Context, c *conn) {
 	s.cfg.Fleet.Detach(c.session)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	if err := s.cfg.Registry.CloseSession(ctx, c.cluster, epoch); err != nil {
+	if err := s.cfg.Registry.CloseSession(ctx, c.cluster, c.session.Epoch()); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Recording the end of a session failed")
 	}
 }

@@ -3,13 +3,16 @@ package syncserver_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -109,7 +112,7 @@ func TestSession_ARegistryThatFailsEndsNoOlderSession(t *testing.T) {
 	older.hello()
 	failing.Store(true)
 	newer := s.open(t, "prod", time.Hour)
-	if err := newer.stream.Send(helloFrame("v1")); err != nil {
+	if err := newer.stream.Send(helloFrame("v1", "")); err != nil {
 		t.Fatal(err)
 	}
 	if got := newer.verdict(); got != (spoketest.Verdict{Code: codes.Unavailable, Reason: identity.ReasonUnavailable}) {
@@ -154,7 +157,7 @@ func TestSession_SuspendedWhileItOpens(t *testing.T) {
 		}}
 	})
 	a := s.open(t, "prod", time.Hour)
-	if err := a.stream.Send(helloFrame("v1")); err != nil {
+	if err := a.stream.Send(helloFrame("v1", "")); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.verdict().Reason; got != identity.ReasonSuspended {
@@ -166,6 +169,75 @@ func TestSession_SuspendedWhileItOpens(t *testing.T) {
 }
 
 var _ syncserver.Registry = (*registry.Registry)(nil)
+
+// The replica that serves the other agent tells nobody: the status is all there is.
+func TestSession_AnotherAgentOpensElsewhereWhileItOpens(t *testing.T) {
+	for name, tc := range map[string]struct{ instance, want string }{
+		"one of another name":      {"agent-2", identity.ReasonSuperseded},
+		"the same on its next way": {"agent-1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, func(c *syncserver.Config) {
+				inner := c.Registry
+				c.Registry = &between{Registry: inner, after: func() {
+					if _, err := inner.OpenSession(t.Context(), "prod", v1alpha1.SpokeSession{Hub: "hub-2", Instance: tc.instance}); err != nil {
+						t.Error(err)
+					}
+				}}
+			})
+			a := s.open(t, "prod", time.Hour)
+			if err := a.stream.Send(helloFrame("v1", "agent-1")); err != nil {
+				t.Fatal(err)
+			}
+			if tc.want == "" {
+				a.next()
+			} else if got := a.verdict().Reason; got != tc.want {
+				t.Errorf("reason %q", got)
+			}
+			if s.fleet.Connected("prod") != (tc.want == "") {
+				t.Errorf("it holds a session: %v", s.fleet.Connected("prod"))
+			}
+		})
+	}
+}
+
+// What an agent says of itself is kept in a status, and may not fill it.
+func TestSession_KeepsLittleOfWhatAnAgentCallsItself(t *testing.T) {
+	s := newSite(t, nil)
+	a := s.open(t, "prod", time.Hour)
+	a.helloOf(strings.Repeat("i", 100_000))
+	c := &v1alpha1.SpokeCluster{}
+	if err := s.kube.Get(t.Context(), client.ObjectKey{Name: "prod"}, c); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.Status.Session.Instance); n != 128 {
+		t.Errorf("%d bytes of the agent's name are kept", n)
+	}
+}
+
+func TestSession_AHotLoopOfOneClusterCostsNobodyElse(t *testing.T) {
+	s := newSite(t, nil)
+	loops := func() (err error) {
+		for range 20 {
+			a := s.open(t, "prod", time.Hour)
+			_ = a.stream.CloseSend()
+			if got := a.verdict(); got.Reason == identity.ReasonTooManyRequests {
+				return a.end
+			}
+		}
+		return nil
+	}
+	hint := time.Duration(0)
+	for _, detail := range status.Convert(loops()).Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			hint = info.GetRetryDelay().AsDuration()
+		}
+	}
+	if hint <= 0 {
+		t.Error("it is not told when to come again")
+	}
+	s.open(t, "dev", time.Hour).hello()
+}
 
 // gated is a mirror that waits before it takes a change.
 type gated struct {
@@ -196,16 +268,14 @@ func TestSession_AnOlderSessionIsNotHeardAnyMore(t *testing.T) {
 	}
 	<-g.reached
 	newer := s.open(t, "prod", time.Hour)
-	if err := newer.stream.Send(helloFrame("v1")); err != nil {
+	newer.hello()
+	if err := newer.stream.Send(inventory("shop/web@3")); err != nil {
 		t.Fatal(err)
 	}
-	gomega.NewWithT(t).Eventually(func() bool {
-		_, whole := s.fleet.Report("prod")
-		return whole
-	}).WithTimeout(patience).Should(gomega.BeFalse(), "the newer session does not take over")
+	gomega.NewWithT(t).Eventually(func() int { return len(s.fleet.Sessions("prod")) }).
+		WithTimeout(patience).Should(gomega.Equal(1), "the newer session does not take over")
 	close(g.open)
-	newer.next() // the welcome, once the older session is at rest
-	newer.send(inventory("shop/web@3"), 0)
+	newer.send(beat(), 0) // once the older session is at rest
 	if got := older.verdict().Reason; got != identity.ReasonSuperseded {
 		t.Errorf("the older session ends with %s", got)
 	}

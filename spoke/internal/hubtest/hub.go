@@ -64,6 +64,7 @@ type Hub struct {
 	mu       sync.Mutex // guards what follows
 	settings Settings
 	joined   bool
+	rejected int
 	enrolled []*fleetv1.EnrollRequest
 }
 
@@ -114,6 +115,13 @@ func (h *Hub) Enrolments() []*fleetv1.EnrollRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]*fleetv1.EnrollRequest(nil), h.enrolled...)
+}
+
+// Rejections is how many sessions were refused.
+func (h *Hub) Rejections() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rejected
 }
 
 func (h *Hub) current() Settings {
@@ -288,6 +296,9 @@ func (h *Hub) Session(stream grpc.BidiStreamingServer[fleetv1.SessionRequest, fl
 	}
 	settings := h.current()
 	if settings.Reject != nil {
+		h.mu.Lock()
+		h.rejected++
+		h.mu.Unlock()
 		return settings.Reject
 	}
 	first, err := stream.Recv()

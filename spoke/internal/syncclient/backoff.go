@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"dynamic-config.rs/fleet/internal/identity"
 )
 
 // Backoff says how long the client waits before it connects again.
@@ -38,7 +40,8 @@ type ending struct {
 	err error
 	// established says that the hub welcomed us.
 	established bool
-	// planned says that we ended the session to open the next one at once.
+	// planned says that the session is held until the next one takes over, which may
+	// open at once.
 	planned bool
 	// lasted is how long the session was established.
 	lasted time.Duration
@@ -50,9 +53,21 @@ type retry struct {
 	failures int
 }
 
-// after returns the delay after an ending.
+// after returns the delay after an ending. A hub that says when to come again is not
+// asked before, and not by all at once; but it may not put us off for long.
 func (r *retry) after(end ending) time.Duration {
+	hint := min(retryAfter(end.err), r.backoff.Max)
+	return max(r.delay(end), uniform(hint, 2*hint))
+}
+
+func (r *retry) delay(end ending) time.Duration {
 	switch {
+	case reasonOf(end.err) == identity.ReasonSuperseded:
+		// Another agent of the cluster has the session. To take it back at once would
+		// go on for ever; never to come back would leave the cluster without one
+		// when the other ends.
+		r.failures = 0
+		return uniform(r.backoff.Max, 2*r.backoff.Max)
 	case end.planned && end.lasted >= r.backoff.Min:
 		r.failures = 0
 		return 0
@@ -62,8 +77,7 @@ func (r *retry) after(end ending) time.Duration {
 	default:
 		r.failures++
 		// Ten doublings are far beyond Max in any sensible setting, and cannot overflow.
-		delay := uniform(r.backoff.Min, min(r.backoff.Max, r.backoff.Min<<min(r.failures, 10)))
-		return max(delay, min(r.backoff.Max, retryAfter(end.err)))
+		return uniform(r.backoff.Min, min(r.backoff.Max, r.backoff.Min<<min(r.failures, 10)))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -88,17 +89,23 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Client holds sessions with the hub, one after the other.
+// Client holds sessions with the hub, one after the other. A planned change of sessions
+// leaves no gap: the older one serves until the next has taken over.
 type Client struct {
 	config Config
 	outbox *outbox
+	turn   turn
 	// enrolled is set once there was a certificate to connect with.
 	enrolled atomic.Bool
 
 	// What follows belongs to Run's goroutine.
 
 	sessions uint64
-	current  *credential.Credential
+	// serving is the session that is held; nil for none.
+	serving *session
+	// holders are the goroutines that hold sessions.
+	holders sync.WaitGroup
+	current *credential.Credential
 	// rejected says that the hub did not accept current.
 	rejected bool
 	// renewAt is when to enrol again; later than current's RenewAt after an
@@ -112,7 +119,7 @@ func New(config Config) (*Client, error) {
 		return nil, err
 	}
 	config.Backoff = config.Backoff.withDefaults()
-	return &Client{config: config, outbox: newOutbox()}, nil
+	return &Client{config: config, outbox: newOutbox(), turn: turn{receiver: config.Receiver}}, nil
 }
 
 // Upsert makes a spec part of the inventory, and tells the hub when it differs
@@ -134,32 +141,98 @@ func (c *Client) Run(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx).WithName("syncclient").WithValues("hub", c.config.Address)
 	ctx = logr.NewContext(ctx, log)
 	again := retry{backoff: c.config.Backoff}
+	defer c.holders.Wait()
 	for {
-		end := c.once(ctx)
+		end := c.step(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // to be told to end is no failure
+			return nil // to be told to end is no failure
 		}
 		c.rejected = c.rejected || rejectsCertificate(end.err)
+		if c.serving != nil && c.serving.over() {
+			c.serving = nil
+		}
 		delay := again.after(end)
-		log.Info("No session with the hub", "cause", end.err.Error(), "reason", reasonOf(end.err),
-			"wasEstablished", end.established, "retryIn", delay.String())
+		log.Info("Another session is wanted", "cause", end.err.Error(), "reason", reasonOf(end.err),
+			"held", c.serving != nil, "wasEstablished", end.established, "retryIn", delay.String())
 		if !pause(ctx, delay) {
 			return nil
 		}
 	}
 }
 
-// once gets a credential, connects and holds one session.
-func (c *Client) once(ctx context.Context) ending {
-	if err := c.authenticate(ctx); err != nil {
-		return ending{err: err}
-	}
-	conn, err := c.dial(c.current)
+// step opens a session, lets the one before it go, and holds the new one until that is
+// over or another is wanted. Where none opens, the one before it stays.
+func (c *Client) step(ctx context.Context) ending {
+	next, err := c.open(ctx)
 	if err != nil {
 		return ending{err: err}
 	}
-	defer conn.Close()
+	if c.serving != nil {
+		c.serving.leave()
+	}
+	c.serving = next
+	return c.hold(ctx, next)
+}
+
+// open gets a credential, connects, and returns once the hub has the whole inventory.
+func (c *Client) open(ctx context.Context) (*session, error) {
+	if err := c.authenticate(ctx); err != nil {
+		return nil, err
+	}
+	conn, err := c.dial(c.current)
+	if err != nil {
+		return nil, err
+	}
 	c.sessions++
-	s := &session{id: c.sessions, config: &c.config, outbox: c.outbox, renewAt: c.renewAt, onBundle: c.keepBundle}
-	return s.run(ctx, conn)
+	s := newSession(c.sessions, c, conn)
+	own, welcome, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.welcomed(ctx, welcome)
+	c.holders.Go(func() { s.serve(own) })
+	select {
+	case <-s.established:
+		return s, nil
+	case <-s.done:
+		return nil, s.err
+	}
+}
+
+// welcomed takes what the Welcome says.
+func (c *Client) welcomed(ctx context.Context, welcome *fleetv1.Welcome) {
+	log := logr.FromContextOrDiscard(ctx)
+	roots, err := credential.ParseBundle(welcome.GetTrustBundleDer())
+	if err != nil {
+		log.Info("The hub's trust bundle cannot be read", "cause", err.Error())
+	} else {
+		c.keepBundle(ctx, roots)
+	}
+	log.Info("Session established", "replica", welcome.GetHub(), "epoch", welcome.GetEpoch(),
+		"protocol", welcome.GetProtocolVersion(), "clockAhead", clockAhead(welcome).String())
+}
+
+// hold waits until the session is over, the hub asks for another, or there is a new
+// certificate to show.
+func (c *Client) hold(ctx context.Context, s *session) ending {
+	for {
+		// A renewal that is overdue is not tried in a loop.
+		renew := time.NewTimer(max(time.Until(c.renewAt), c.config.Backoff.Min))
+		select {
+		case <-s.done:
+			renew.Stop()
+			return ending{err: s.err, established: true, lasted: time.Since(s.welcomedAt)}
+		case <-s.drained:
+			renew.Stop()
+			return ending{err: errDrained, established: true, planned: true, lasted: time.Since(s.welcomedAt)}
+		case <-renew.C:
+			before := c.current
+			if err := c.authenticate(ctx); err != nil {
+				return ending{err: err}
+			}
+			if c.current != before {
+				return ending{err: errRenewal, established: true, planned: true, lasted: time.Since(s.welcomedAt)}
+			}
+		}
+	}
 }

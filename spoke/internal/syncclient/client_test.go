@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/onsi/gomega"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"dynamic-config.rs/fleet/internal/identity"
@@ -330,16 +333,22 @@ func TestRun_RenewsWithANewKeyAndNewEvidence(t *testing.T) {
 	}
 }
 
-// A renewal that cannot be kept leaves the certificate that holds in use.
+// A renewal that cannot be kept leaves the certificate that holds in use, and costs no
+// session.
 func TestRun_ARenewalThatCannotBeKeptChangesNothing(t *testing.T) {
-	h := hubtest.Start(t, hubtest.Settings{RenewAfter: 100 * time.Millisecond})
+	h := hubtest.Start(t, hubtest.Settings{RenewAfter: 3 * time.Second})
 	a := start(t, h)
-	h.Accept(t)
+	s := h.Accept(t)
 	a.keeper.lock(errors.New("forbidden"))
+	s.Inventory(t)
 	before := a.keeper.keeps()
-	h.Accept(t)
-	if n := a.keeper.tried(); n < 2 || a.keeper.keeps() != before {
-		t.Errorf("%d tries; another credential is kept: %v", n, a.keeper.keeps() != before)
+	gomega.NewWithT(t).Eventually(a.keeper.tried, "30s").Should(gomega.BeNumerically(">", 1))
+	a.Upsert(spec("pg", ""))
+	if got := s.Next(t).GetUpsert(); got.GetRef().GetName() != "pg" {
+		t.Errorf("want the session to go on, got %v", got)
+	}
+	if a.keeper.keeps() != before {
+		t.Error("another credential is kept")
 	}
 }
 
@@ -522,7 +531,7 @@ func TestRun_ComesBackAfterTheHubCrashed(t *testing.T) {
 }
 
 func TestRun_HeartbeatsAndEndsTheSessionWithASilentHub(t *testing.T) {
-	h := hubtest.Start(t, hubtest.Settings{Heartbeat: 20 * time.Millisecond, Silent: true})
+	h := hubtest.Start(t, hubtest.Settings{Heartbeat: 200 * time.Millisecond, Silent: true})
 	start(t, h)
 	silent := h.Accept(t)
 	silent.Inventory(t)
@@ -533,22 +542,85 @@ func TestRun_HeartbeatsAndEndsTheSessionWithASilentHub(t *testing.T) {
 	h.Accept(t)
 }
 
+func drained(window time.Duration) *fleetv1.SessionResponse {
+	return &fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Drain{Drain: &fleetv1.Drain{Window: durationpb.New(window)}}}
+}
+
+// As long as the next session does not open, the drained one serves; then the next one
+// takes over, and nobody is told that the hub was lost.
 func TestRun_ADrainedSessionServesUntilItIsReplaced(t *testing.T) {
 	h := hubtest.Start(t, hubtest.Settings{})
 	a := start(t, h)
 	s := h.Accept(t)
 	s.Inventory(t)
-	drain := func(window time.Duration) {
-		s.Send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Drain{Drain: &fleetv1.Drain{Window: durationpb.New(window)}}})
-	}
-	drain(time.Millisecond)
-	drain(time.Hour) // a second window does not put it off
-	again := h.Accept(t)
-	again.Inventory(t)
-	<-s.Over
+	h.Configure(func(s *hubtest.Settings) { s.Reject = hubtest.Denied(codes.Unavailable, "Draining") })
+	s.Send(drained(time.Millisecond))
+	s.Send(drained(time.Hour)) // a second window does not put it off
+	gomega.NewWithT(t).Eventually(h.Rejections, "30s").Should(gomega.BeNumerically(">", 2))
 	a.Upsert(spec("pg", ""))
-	if got := again.Next(t).GetUpsert(); got.GetRef().GetName() != "pg" {
-		t.Errorf("want deltas in the new session, got %v", got)
+	if got := s.Next(t).GetUpsert(); got.GetRef().GetName() != "pg" {
+		t.Errorf("want deltas in the drained session, got %v", got)
+	}
+	s.Send(deliver(7, spec("pg", ""), "id1"))
+	d := get(t, a.deliveries)
+
+	h.Configure(func(s *hubtest.Settings) { s.Reject = nil })
+	again := h.Accept(t)
+	if specs := again.Inventory(t); len(specs) != 1 {
+		t.Errorf("want the whole inventory, got %v", specs)
+	}
+	<-s.Over
+	d.reply(&fleetv1.DeliveryResult{Nonce: 7, Ref: d.GetRef(), Code: fleetv1.DeliveryResult_CODE_APPLIED, ContentId: d.GetContentId()})
+	if got := again.Next(t).GetUpsert(); string(got.GetHaveContentId()) != "id1" {
+		t.Errorf("want what the older session left told to the new one, got %v", got)
+	}
+	again.End(nil)
+	h.Accept(t)
+	if got := []bool{get(t, a.connected), get(t, a.connected), get(t, a.connected)}; fmt.Sprint(got) != "[true false true]" {
+		t.Errorf("want no word of a session that was replaced, got %v", got)
+	}
+}
+
+func TestRun_ManySessionsLeaveNothing(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{})
+	a := start(t, h)
+	go func() { // until the test ends
+		for {
+			select {
+			case <-a.connected:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	s := h.Accept(t)
+	s.Inventory(t)
+	before := runtime.NumGoroutine()
+	for i := range 60 {
+		if i%2 == 0 {
+			s.Send(drained(0))
+		} else {
+			s.End(nil)
+		}
+		next := h.Accept(t)
+		next.Inventory(t)
+		<-s.Over
+		s = next
+	}
+	gomega.NewWithT(t).Eventually(runtime.NumGoroutine, "30s").Should(gomega.BeNumerically("<=", before+2))
+}
+
+func TestRun_ARenewalReplacesTheSessionBeforeItEndsIt(t *testing.T) {
+	h := hubtest.Start(t, hubtest.Settings{RenewAfter: 100 * time.Millisecond})
+	a := start(t, h)
+	first := h.Accept(t)
+	first.Inventory(t)
+	h.Configure(func(s *hubtest.Settings) { s.RenewAfter = time.Hour })
+	h.Accept(t).Inventory(t)
+	<-first.Over
+	a.stop()
+	if got := []bool{get(t, a.connected), get(t, a.connected)}; fmt.Sprint(got) != "[true false]" {
+		t.Errorf("want one connection from the first session to the end, got %v", got)
 	}
 }
 
@@ -597,5 +669,16 @@ func TestError_CarriesTheReasonOfTheHub(t *testing.T) {
 	var typed *syncclient.Error
 	if !errors.As(err, &typed) || typed.Reason != "CertificateExpired" || typed.Code != codes.Unauthenticated {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestError_CarriesTheHubsHint(t *testing.T) {
+	refused, err := status.New(codes.ResourceExhausted, "too often").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(7 * time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var typed *syncclient.Error
+	if !errors.As(syncclient.FromStatus(refused.Err()), &typed) || typed.RetryAfter != 7*time.Second {
+		t.Errorf("got %v", typed)
 	}
 }

@@ -19,6 +19,7 @@ var (
 	errSendBlocked = errors.New("the hub did not read for too long")
 	errRenewal     = errors.New("the certificate is due for renewal")
 	errDrained     = errors.New("the hub asked for a new session")
+	errReplaced    = errors.New("a new session took over")
 )
 
 // Error is an answer of the hub.

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"dynamic-config.rs/fleet/internal/identity"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
 
@@ -54,27 +55,27 @@ func TestPages_AreBoundedAndOnlyTheFinalOneIsLast(t *testing.T) {
 
 func TestOutbox_KeepsTheLatestOnly(t *testing.T) {
 	o := newOutbox()
-	o.begin(1)
+	f, _ := o.begin()
 	for i := range 100 {
 		o.upsert(specNamed("a", i), false)
-		o.result(1, &fleetv1.DeliveryResult{Nonce: uint64(i), Ref: specNamed("a", 0).GetRef()})
+		o.result(f, &fleetv1.DeliveryResult{Nonce: uint64(i), Ref: specNamed("a", 0).GetRef()})
 	}
-	if got := o.next().GetResult().GetNonce(); got != 99 {
+	if got := o.next(f).GetResult().GetNonce(); got != 99 {
 		t.Errorf("want the latest result, got %d", got)
 	}
-	if got := len(o.next().GetUpsert().GetKey()); got != 99 {
+	if got := len(o.next(f).GetUpsert().GetKey()); got != 99 {
 		t.Errorf("want the latest spec, got %d", got)
 	}
-	if got := o.next(); got != nil {
+	if got := o.next(f); got != nil {
 		t.Errorf("want nothing more, got %v", got)
 	}
 	o.upsert(specNamed("a", 1), false)
 	o.remove(specNamed("a", 1).GetRef())
-	if got := o.next().GetRemove().GetName(); got != "a" {
+	if got := o.next(f).GetRemove().GetName(); got != "a" {
 		t.Errorf("want the removal alone, got %q", got)
 	}
 	o.upsert(specNamed("a", 2), false)
-	if got := o.next().GetUpsert(); got == nil {
+	if got := o.next(f).GetUpsert(); got == nil {
 		t.Error("want the Render back")
 	}
 }
@@ -88,40 +89,86 @@ func heldSpec(uid, held string) *fleetv1.RenderSpec {
 
 func TestOutbox_WhatALateResultLeftIsToldToTheNextSession(t *testing.T) {
 	o := newOutbox()
-	o.begin(1)
+	older, _ := o.begin()
 	o.upsert(heldSpec("uid", "old"), false)
-	o.next()
-	o.end()
-	o.begin(2) // with an inventory that says "old"
+	o.next(older)
+	o.end(older)
+	f, _ := o.begin() // with an inventory that says "old"
 	late := &fleetv1.DeliveryResult{
 		Ref: specNamed("a", 1).GetRef(), Code: fleetv1.DeliveryResult_CODE_APPLIED, ContentId: []byte("new"),
 	}
-	o.result(1, late)
+	o.result(older, late)
 	// The controller says the same once more.
 	o.upsert(heldSpec("uid", "new"), false)
-	frame := o.next()
+	frame := o.next(f)
 	if got := string(frame.GetUpsert().GetHaveContentId()); got != "new" {
 		t.Errorf("want the hub told of the new content, got %v", frame)
 	}
-	if got := o.next(); got != nil {
+	if got := o.next(f); got != nil {
 		t.Errorf("want nothing more, got %v", got)
+	}
+}
+
+// While the next session takes over, both are told what changes, and each gets the
+// results of its own deliveries.
+func TestOutbox_TwoSessionsAreToldAlike(t *testing.T) {
+	o := newOutbox()
+	older, _ := o.begin()
+	newer, _ := o.begin()
+	told := func(f *frames) string {
+		var all []string
+		for frame := o.next(f); frame != nil; frame = o.next(f) {
+			switch {
+			case frame.GetResult() != nil:
+				all = append(all, fmt.Sprintf("result %d", frame.GetResult().GetNonce()))
+			case frame.GetRemove() != nil:
+				all = append(all, "remove")
+			default:
+				all = append(all, "upsert "+string(frame.GetUpsert().GetHaveContentId()))
+			}
+		}
+		return strings.Join(all, ", ")
+	}
+	for _, step := range []struct {
+		does         string
+		do           func()
+		older, newer string
+	}{
+		{"a spec changes", func() { o.upsert(heldSpec("uid", "old"), false) }, "upsert old", "upsert old"},
+		{"a delivery of the older one is applied", func() {
+			o.result(older, &fleetv1.DeliveryResult{
+				Nonce: 7, Ref: heldSpec("uid", "").GetRef(), Code: fleetv1.DeliveryResult_CODE_APPLIED, ContentId: []byte("new"),
+			})
+		}, "result 7", "upsert new"},
+		{"a delivery of the newer one fails", func() {
+			o.result(newer, &fleetv1.DeliveryResult{Nonce: 1, Ref: heldSpec("uid", "").GetRef(), Code: fleetv1.DeliveryResult_CODE_FAILED})
+		}, "", "result 1"},
+		{"the older one ends, and the Render goes", func() { o.end(older); o.remove(heldSpec("uid", "").GetRef()) }, "", "remove"},
+	} {
+		step.do()
+		if got := told(older); got != step.older {
+			t.Errorf("when %s the older session is told %q, want %q", step.does, got, step.older)
+		}
+		if got := told(newer); got != step.newer {
+			t.Errorf("when %s the newer session is told %q, want %q", step.does, got, step.newer)
+		}
 	}
 }
 
 func TestOutbox_ARenderMadeAnewDoesNotSwallowTheResult(t *testing.T) {
 	o := newOutbox()
-	o.begin(1)
+	f, _ := o.begin()
 	o.upsert(heldSpec("first", ""), false)
-	o.next()
+	o.next(f)
 	// The delivery is answered, then the Render goes and comes back, and only then
 	// the sender has its turn.
-	o.result(1, &fleetv1.DeliveryResult{Nonce: 7, Ref: heldSpec("first", "").GetRef()})
+	o.result(f, &fleetv1.DeliveryResult{Nonce: 7, Ref: heldSpec("first", "").GetRef()})
 	o.remove(heldSpec("first", "").GetRef())
 	o.upsert(heldSpec("second", ""), false)
-	if got := o.next(); got.GetResult().GetNonce() != 7 {
+	if got := o.next(f); got.GetResult().GetNonce() != 7 {
 		t.Errorf("want delivery 7 answered: the hub holds back the next until then, got %v", got)
 	}
-	if got := o.next(); got.GetUpsert().GetRef().GetUid() != "second" {
+	if got := o.next(f); got.GetUpsert().GetRef().GetUid() != "second" {
 		t.Errorf("want the new Render, got %v", got)
 	}
 }
@@ -133,13 +180,14 @@ func TestRetry_After(t *testing.T) {
 		end       ending
 		low, high time.Duration
 	}{
-		"after a session up to 15 s":          {end: ending{established: true}, high: 15 * time.Second},
-		"after a planned end at once":         {end: ending{established: true, planned: true, lasted: time.Minute}},
-		"a session drained at birth is paced": {end: ending{established: true, planned: true}, high: 15 * time.Second},
-		"after the first failure 1 to 2 s":    {end: ending{}, low: time.Second, high: 2 * time.Second},
-		"after many failures 1 to 60 s":       {failures: 1000, end: ending{}, low: time.Second, high: time.Minute},
-		"as long as the hub asks":             {end: ending{err: &Error{RetryAfter: 5 * time.Second}}, low: 5 * time.Second, high: 5 * time.Second},
-		"but not longer than 60 s":            {end: ending{err: &Error{RetryAfter: time.Hour}}, low: time.Minute, high: time.Minute},
+		"after a session up to 15 s":                  {end: ending{established: true}, high: 15 * time.Second},
+		"after a planned end at once":                 {end: ending{established: true, planned: true, lasted: time.Minute}},
+		"a session drained at birth is paced":         {end: ending{established: true, planned: true}, high: 15 * time.Second},
+		"after the first failure 1 to 2 s":            {end: ending{}, low: time.Second, high: 2 * time.Second},
+		"a hub that says when is not asked before":    {end: ending{err: &Error{RetryAfter: 10 * time.Second}}, low: 10 * time.Second, high: 20 * time.Second},
+		"and is not waited for longer than 120 s":     {end: ending{err: &Error{RetryAfter: time.Hour}}, low: time.Minute, high: 2 * time.Minute},
+		"another agent is left alone for 60 to 120 s": {end: ending{established: true, err: &Error{Reason: identity.ReasonSuperseded}}, low: time.Minute, high: 2 * time.Minute},
+		"after many failures 1 to 60 s":               {failures: 1000, end: ending{}, low: time.Second, high: time.Minute},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -150,5 +198,35 @@ func TestRetry_After(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// states keeps what the receiver is told of the connection.
+type states struct {
+	Receiver
+	told []bool
+}
+
+func (s *states) Connected(c bool) { s.told = append(s.told, c) }
+
+func TestTurn_WhatAnOlderSessionSaysLateIsNotHeard(t *testing.T) {
+	s := &states{}
+	tr := turn{receiver: s}
+	var heard []string
+	hear := func(session uint64, what string) { tr.take(session, func() { heard = append(heard, what) }) }
+	tr.begin()
+	hear(1, "first")
+	tr.begin()
+	hear(1, "first still")
+	hear(2, "second") // it is answered: the hub has its inventory
+	hear(1, "late")
+	tr.end()
+	hear(2, "second still")
+	tr.end()
+	if got := strings.Join(heard, ", "); got != "first, first still, second, second still" {
+		t.Errorf("heard %s", got)
+	}
+	if got := fmt.Sprint(s.told); got != "[true false]" {
+		t.Errorf("told of the connection %s", got)
 	}
 }

@@ -20,42 +20,43 @@ func keyOf(ref *fleetv1.RenderRef) renderKey {
 }
 
 // outbox holds what the hub should know: every Render's latest spec, and which
-// frames a session has still to send. Specs in it are never changed, only
+// frames each session has still to send. Specs in it are never changed, only
 // replaced, so that they can be marshalled without the lock.
 type outbox struct {
+	mu    sync.Mutex // guards what follows, and what is in frames
+	specs map[renderKey]*fleetv1.RenderSpec
+	// open are the frames of the sessions that are held: two while the next one
+	// takes over.
+	open map[*frames]struct{}
+}
+
+// frames are what one session has still to send.
+type frames struct {
 	// wake has room for one token; a token means that there may be a frame.
 	wake chan struct{}
 
-	mu sync.Mutex // guards what follows
-	// session that frames are kept for; 0 for none: then only specs are kept.
-	session uint64
-	specs   map[renderKey]*fleetv1.RenderSpec
 	dirty   map[renderKey]struct{}
 	removed map[renderKey]*fleetv1.RenderRef
 	results map[renderKey]*fleetv1.DeliveryResult
 }
 
 func newOutbox() *outbox {
-	o := &outbox{wake: make(chan struct{}, 1), specs: make(map[renderKey]*fleetv1.RenderSpec)}
-	o.clear()
-	return o
-}
-
-// clear forgets frames. Call it with the lock held.
-func (o *outbox) clear() {
-	o.dirty = make(map[renderKey]struct{})
-	o.removed = make(map[renderKey]*fleetv1.RenderRef)
-	o.results = make(map[renderKey]*fleetv1.DeliveryResult)
+	return &outbox{specs: make(map[renderKey]*fleetv1.RenderSpec), open: make(map[*frames]struct{})}
 }
 
 // begin starts a session and returns the whole inventory, in order. What changes
 // from then on is kept as frames, so nothing falls between the two.
-func (o *outbox) begin(session uint64) []*fleetv1.RenderSpec {
+func (o *outbox) begin() (*frames, []*fleetv1.RenderSpec) {
+	f := &frames{
+		wake:    make(chan struct{}, 1),
+		dirty:   make(map[renderKey]struct{}),
+		removed: make(map[renderKey]*fleetv1.RenderRef),
+		results: make(map[renderKey]*fleetv1.DeliveryResult),
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.session = session
-	o.clear()
-	return slices.SortedFunc(maps.Values(o.specs), func(a, b *fleetv1.RenderSpec) int {
+	o.open[f] = struct{}{}
+	return f, slices.SortedFunc(maps.Values(o.specs), func(a, b *fleetv1.RenderSpec) int {
 		return cmp.Or(
 			cmp.Compare(a.GetRef().GetNamespace(), b.GetRef().GetNamespace()),
 			cmp.Compare(a.GetRef().GetName(), b.GetRef().GetName()),
@@ -63,12 +64,11 @@ func (o *outbox) begin(session uint64) []*fleetv1.RenderSpec {
 	})
 }
 
-// end stops keeping frames.
-func (o *outbox) end() {
+// end stops keeping frames of a session.
+func (o *outbox) end(f *frames) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.session = 0
-	o.clear()
+	delete(o.open, f)
 }
 
 // upsert keeps a spec. It makes a frame when the spec differs from what the hub
@@ -81,12 +81,11 @@ func (o *outbox) upsert(spec *fleetv1.RenderSpec, again bool) {
 		return
 	}
 	o.specs[key] = spec
-	if o.session == 0 {
-		return
+	for f := range o.open {
+		f.dirty[key] = struct{}{}
+		delete(f.removed, key)
+		f.signal()
 	}
-	o.dirty[key] = struct{}{}
-	delete(o.removed, key)
-	o.signal()
 }
 
 // remove forgets a Render. A result stays: where the Render comes back at once, it is
@@ -100,17 +99,16 @@ func (o *outbox) remove(ref *fleetv1.RenderRef) {
 		return
 	}
 	delete(o.specs, key)
-	delete(o.dirty, key)
-	if o.session == 0 {
-		return
+	for f := range o.open {
+		delete(f.dirty, key)
+		f.removed[key] = known.GetRef()
+		f.signal()
 	}
-	o.removed[key] = known.GetRef()
-	o.signal()
 }
 
 // result keeps the answer to a delivery of a session. What the target holds now
 // is noted in any case: the hub learns it from the result or the next inventory.
-func (o *outbox) result(session uint64, result *fleetv1.DeliveryResult) {
+func (o *outbox) result(of *frames, result *fleetv1.DeliveryResult) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := keyOf(result.GetRef())
@@ -118,17 +116,17 @@ func (o *outbox) result(session uint64, result *fleetv1.DeliveryResult) {
 		held := proto.CloneOf(spec)
 		held.HaveContentId = result.GetContentId()
 		o.specs[key] = held
-		if o.session != session && o.session != 0 {
-			// The inventory of this session said something else.
-			o.dirty[key] = struct{}{}
-			o.signal()
+		for f := range o.open {
+			if f != of { // its inventory said something else
+				f.dirty[key] = struct{}{}
+				f.signal()
+			}
 		}
 	}
-	if o.session != session {
-		return
+	if _, open := o.open[of]; open {
+		of.results[key] = result
+		of.signal()
 	}
-	o.results[key] = result
-	o.signal()
 }
 
 // holds says whether a result tells what the target holds.
@@ -139,28 +137,28 @@ func holds(result *fleetv1.DeliveryResult) bool {
 
 // next takes one frame of a session; nil when there is none. Results come first:
 // the hub holds a delivery's content until it is answered.
-func (o *outbox) next() *fleetv1.SessionRequest {
+func (o *outbox) next(f *frames) *fleetv1.SessionRequest {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for key, result := range o.results {
-		delete(o.results, key)
+	for key, result := range f.results {
+		delete(f.results, key)
 		return &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Result{Result: result}}
 	}
-	for key, ref := range o.removed {
-		delete(o.removed, key)
+	for key, ref := range f.removed {
+		delete(f.removed, key)
 		return &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Remove{Remove: ref}}
 	}
-	for key := range o.dirty {
-		delete(o.dirty, key)
+	for key := range f.dirty {
+		delete(f.dirty, key)
 		return &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Upsert{Upsert: o.specs[key]}}
 	}
 	return nil
 }
 
-// signal leaves a token. Call it with the lock held.
-func (o *outbox) signal() {
+// signal leaves a token.
+func (f *frames) signal() {
 	select {
-	case o.wake <- struct{}{}:
+	case f.wake <- struct{}{}:
 	default:
 	}
 }

@@ -2,19 +2,16 @@ package syncclient
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
-	"dynamic-config.rs/fleet/spoke/internal/credential"
 )
 
 const (
@@ -27,46 +24,69 @@ const (
 	sendTimeout = 30 * time.Second
 	// defaultHeartbeat serves a hub that states no interval.
 	defaultHeartbeat = 10 * time.Second
+	// leaveTimeout bounds the end of a session that was replaced.
+	leaveTimeout = 5 * time.Second
 	// missedHeartbeats in a row end the session.
 	missedHeartbeats = 3
 )
 
-// session is one stream. Five goroutines serve it, all ended by run: one sends, one
-// receives, one watches the time, one the cluster's keys, and gRPC's own.
+// session is one stream. Five goroutines serve it, all ended by serve: one sends,
+// one receives, one watches the time, one the cluster's keys, and gRPC's own.
 type session struct {
-	id       uint64
-	config   *Config
-	outbox   *outbox
-	renewAt  time.Time
-	onBundle func(context.Context, []*x509.Certificate)
+	id     uint64
+	config *Config
+	outbox *outbox
+	turn   *turn
 
+	conn      *grpc.ClientConn
 	stream    grpc.BidiStreamingClient[fleetv1.SessionRequest, fleetv1.SessionResponse]
 	cancel    context.CancelCauseFunc
 	heartbeat time.Duration
+	frames    *frames
 	// heard is when the last frame of the hub came, in Unix nanoseconds.
 	heard atomic.Int64
 	// drain has room for the first Drain's window; later ones say nothing new.
 	drain chan time.Duration
+
 	// keys hands the cluster's keys to the goroutine that sends.
 	keys chan *fleetv1.ClusterKeys
+
+	// established is closed once the hub has the whole inventory.
+	established chan struct{}
+	// drained is closed when the time has come to open the next session.
+	drained chan struct{}
+	// leaving is closed when the next session has taken over.
+	leaving chan struct{}
+	// done is closed when the session is over, after err is set.
+	done chan struct{}
+	err  error
+	// welcomedAt is when it was welcomed.
+	welcomedAt time.Time
 }
 
-// run holds the session until it ends.
-func (s *session) run(ctx context.Context, conn *grpc.ClientConn) ending {
-	ctx, s.cancel = context.WithCancelCause(ctx)
-	defer s.cancel(nil)
-	s.drain, s.keys = make(chan time.Duration, 1), make(chan *fleetv1.ClusterKeys)
-
-	welcome, err := s.open(ctx, conn)
-	if err != nil {
-		return ending{err: err}
+func newSession(id uint64, c *Client, conn *grpc.ClientConn) *session {
+	return &session{
+		id: id, config: &c.config, outbox: c.outbox, turn: &c.turn, conn: conn, drain: make(chan time.Duration, 1),
+		keys:        make(chan *fleetv1.ClusterKeys),
+		established: make(chan struct{}), drained: make(chan struct{}), leaving: make(chan struct{}), done: make(chan struct{}),
 	}
-	established := time.Now()
-	s.welcomed(ctx, welcome)
-	defer s.over()
+}
+
+// serve holds a session that was welcomed until it ends.
+func (s *session) serve(ctx context.Context) {
+	defer close(s.done)
+	defer s.conn.Close()
+	defer s.cancel(nil)
+	s.turn.begin()
+	defer s.turn.end()
+	var specs []*fleetv1.RenderSpec
+	s.frames, specs = s.outbox.begin()
+	defer s.outbox.end(s.frames)
 
 	var group errgroup.Group
-	for _, serve := range []func(context.Context) error{s.sendAll, s.receiveAll, s.watch, s.watchKeys} {
+	for _, serve := range []func(context.Context) error{
+		func(ctx context.Context) error { return s.sendAll(ctx, specs) }, s.receiveAll, s.watch, s.watchKeys,
+	} {
 		group.Go(func() error {
 			err := serve(ctx)
 			s.cancel(err) // the first to end ends the others; its error is the cause
@@ -74,16 +94,46 @@ func (s *session) run(ctx context.Context, conn *grpc.ClientConn) ending {
 		})
 	}
 	_ = group.Wait() // the cause says more: the others end because of it
-	err = context.Cause(ctx)
-	planned := errors.Is(err, errRenewal) || errors.Is(err, errDrained)
-	return ending{err: err, established: true, planned: planned, lasted: time.Since(established)}
+	s.err = context.Cause(ctx)
 }
 
-// open says Hello and waits for Welcome.
-func (s *session) open(ctx context.Context, conn *grpc.ClientConn) (*fleetv1.Welcome, error) {
+// leave lets the session go once the next one has taken over: what it still owes is
+// sent, then it is closed.
+func (s *session) leave() {
+	close(s.leaving)
+	late := time.AfterFunc(leaveTimeout, func() { s.cancel(errReplaced) })
+	go func() { // ends with the session, by late at the latest
+		<-s.done
+		late.Stop()
+	}()
+}
+
+// over says whether the session has ended.
+func (s *session) over() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// open says Hello and waits for Welcome. The context it returns is the session's.
+func (s *session) open(parent context.Context) (context.Context, *fleetv1.Welcome, error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	s.cancel = cancel
+	welcome, err := s.greet(ctx)
+	if err != nil {
+		cancel(nil)
+		return nil, nil, errors.Join(err, s.conn.Close())
+	}
+	return ctx, welcome, nil
+}
+
+func (s *session) greet(ctx context.Context) (*fleetv1.Welcome, error) {
 	late := time.AfterFunc(welcomeTimeout, func() { s.cancel(errNoWelcome) })
 	defer late.Stop()
-	stream, err := fleetv1.NewSyncServiceClient(conn).Session(ctx)
+	stream, err := fleetv1.NewSyncServiceClient(s.conn).Session(ctx)
 	if err != nil {
 		return nil, s.why(ctx, err)
 	}
@@ -101,6 +151,12 @@ func (s *session) open(ctx context.Context, conn *grpc.ClientConn) (*fleetv1.Wel
 	if welcome == nil {
 		return nil, errors.New("the hub's first frame is no welcome")
 	}
+	s.welcomedAt = time.Now()
+	s.heard.Store(s.welcomedAt.UnixNano())
+	s.heartbeat = welcome.GetHeartbeatInterval().AsDuration()
+	if s.heartbeat <= 0 {
+		s.heartbeat = defaultHeartbeat
+	}
 	return welcome, nil
 }
 
@@ -112,33 +168,6 @@ func (s *session) why(ctx context.Context, err error) error {
 	return fromStatus(err)
 }
 
-// welcomed takes what the Welcome says.
-func (s *session) welcomed(ctx context.Context, welcome *fleetv1.Welcome) {
-	log := logr.FromContextOrDiscard(ctx)
-	s.heartbeat = welcome.GetHeartbeatInterval().AsDuration()
-	if s.heartbeat <= 0 {
-		s.heartbeat = defaultHeartbeat
-	}
-	s.heard.Store(time.Now().UnixNano())
-	roots, err := credential.ParseBundle(welcome.GetTrustBundleDer())
-	if err != nil {
-		log.Info("The hub's trust bundle cannot be read", "cause", err.Error())
-	} else {
-		s.onBundle(ctx, roots)
-	}
-	log.Info("Session established", "replica", welcome.GetHub(), "epoch", welcome.GetEpoch(),
-		"protocol", welcome.GetProtocolVersion(), "clockAhead", clockAhead(welcome).String())
-	connected.Set(1)
-	s.config.Receiver.Connected(true)
-}
-
-// over takes the end of an established session.
-func (s *session) over() {
-	s.outbox.end()
-	connected.Set(0)
-	s.config.Receiver.Connected(false)
-}
-
 // clockAhead is how far our clock is ahead of the hub's, to the second.
 func clockAhead(welcome *fleetv1.Welcome) time.Duration {
 	if welcome.GetServerTime() == nil {
@@ -148,22 +177,26 @@ func clockAhead(welcome *fleetv1.Welcome) time.Duration {
 }
 
 // sendAll sends the inventory, then whatever comes, and heartbeats.
-func (s *session) sendAll(ctx context.Context) error {
-	for _, page := range pages(s.id, s.outbox.begin(s.id)) {
+func (s *session) sendAll(ctx context.Context, specs []*fleetv1.RenderSpec) error {
+	for _, page := range pages(s.id, specs) {
 		frame := &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Inventory{Inventory: page}}
 		if err := s.send(frame); err != nil {
 			return s.sendFailed(ctx, err)
 		}
 	}
+	s.turn.take(s.id, func() {})
+	close(s.established)
 	ticker := time.NewTicker(s.heartbeat)
 	defer ticker.Stop()
 	for seq := uint64(1); ; {
-		frame := s.outbox.next()
+		frame := s.outbox.next(s.frames)
 		if frame == nil {
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
-			case <-s.outbox.wake:
+			case <-s.leaving:
+				return s.sendEnd(ctx)
+			case <-s.frames.wake:
 				continue
 			case keys := <-s.keys:
 				frame = &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Keys{Keys: keys}}
@@ -176,6 +209,15 @@ func (s *session) sendAll(ctx context.Context) error {
 			return s.sendFailed(ctx, err)
 		}
 	}
+}
+
+// sendEnd tells the hub that nothing more comes, and waits for its end of the stream.
+func (s *session) sendEnd(ctx context.Context) error {
+	if err := s.stream.CloseSend(); err != nil {
+		return s.sendFailed(ctx, err)
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
 }
 
 // send sends one frame, for sendTimeout at most.
@@ -209,15 +251,16 @@ func (s *session) receiveAll(ctx context.Context) error {
 	}
 }
 
-// dispatch hands a frame on.
+// dispatch hands a frame on. The hub answers once it has the whole inventory: so an
+// answer may be the first to say that this session has taken over.
 func (s *session) dispatch(frame *fleetv1.SessionResponse) {
 	switch f := frame.GetFrame().(type) {
 	case *fleetv1.SessionResponse_Deliver:
-		s.config.Receiver.Deliver(f.Deliver, func(result *fleetv1.DeliveryResult) { s.outbox.result(s.id, result) })
+		s.turn.take(s.id, func() { s.config.Receiver.Deliver(f.Deliver, s.reply) })
 	case *fleetv1.SessionResponse_Current:
-		s.config.Receiver.Current(f.Current)
+		s.turn.take(s.id, func() { s.config.Receiver.Current(f.Current) })
 	case *fleetv1.SessionResponse_Refusal:
-		s.config.Receiver.Refuse(f.Refusal)
+		s.turn.take(s.id, func() { s.config.Receiver.Refuse(f.Refusal) })
 	case *fleetv1.SessionResponse_Heartbeat:
 	case *fleetv1.SessionResponse_Drain:
 		select {
@@ -229,13 +272,14 @@ func (s *session) dispatch(frame *fleetv1.SessionResponse) {
 	}
 }
 
-// watch ends the session when the hub is silent, asked for a new one, or the
-// certificate is due. A drained session serves until its moment has come.
+// reply answers a delivery of this session.
+func (s *session) reply(result *fleetv1.DeliveryResult) { s.outbox.result(s.frames, result) }
+
+// watch ends the session when the hub is silent, and says when the moment has come
+// that the hub asked for. A drained session serves on.
 func (s *session) watch(ctx context.Context) error {
 	ticker := time.NewTicker(s.heartbeat)
 	defer ticker.Stop()
-	renew := time.NewTimer(time.Until(s.renewAt))
-	defer renew.Stop()
 	drain := s.drain
 	var drained <-chan time.Time
 	for {
@@ -246,13 +290,12 @@ func (s *session) watch(ctx context.Context) error {
 			if silent := time.Since(time.Unix(0, s.heard.Load())); silent > missedHeartbeats*s.heartbeat {
 				return fmt.Errorf("%w (%s)", errHubSilent, silent.Round(time.Millisecond))
 			}
-		case <-renew.C:
-			return errRenewal
 		case window := <-drain:
 			drain = nil // the first counts: a later one would only push the moment away
 			drained = time.After(uniform(0, window))
 		case <-drained:
-			return errDrained
+			close(s.drained)
+			drained = nil
 		}
 	}
 }

@@ -33,7 +33,15 @@ type Checker interface {
 	Check(ctx context.Context, src feed.Source) error
 }
 
-// Reconciler writes the status of classes of one kind.
+// Leader says which replica looks at classes: their status has one writer, and their
+// stores are asked once.
+type Leader interface {
+	Leading() bool
+	// OnLead has begin called whenever this replica begins to lead from now on.
+	OnLead(begin func(ctx context.Context))
+}
+
+// Reconciler writes the status of classes of one kind, on the leader.
 type Reconciler struct {
 	// Kind of the classes.
 	Kind v1alpha1.ClassKind
@@ -42,6 +50,7 @@ type Reconciler struct {
 	Status  client.SubResourceWriter
 	Classes *classes.Resolver
 	Feeds   Checker
+	Leader  Leader
 
 	// mu guards last. It is bounded by the number of classes.
 	mu   sync.Mutex
@@ -58,6 +67,9 @@ type checked struct {
 
 // Reconcile looks at one class.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if !r.Leader.Leading() {
+		return ctrl.Result{}, nil // wakeAll comes when it does
+	}
 	object, status := r.blank()
 	ref := classes.Ref{Kind: r.Kind, Namespace: req.Namespace, Name: req.Name}
 	if err := r.Hub.Get(ctx, req.NamespacedName, object); err != nil {

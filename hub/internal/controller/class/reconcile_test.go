@@ -30,6 +30,39 @@ import (
 // patience is how long a loaded machine may take.
 const patience = 60 * time.Second
 
+// lead is this replica's part in the election; it leads unless a test says otherwise.
+var lead = &leader{}
+
+type leader struct {
+	follows atomic.Bool
+	asked   atomic.Int64 // how often in vain
+	mu      sync.Mutex   // guards begins
+	begins  []func(context.Context)
+}
+
+func (l *leader) Leading() bool {
+	if l.follows.Load() {
+		l.asked.Add(1)
+		return false
+	}
+	return true
+}
+
+func (l *leader) OnLead(begin func(context.Context)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begins = append(l.begins, begin)
+}
+
+func (l *leader) begin(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.follows.Store(false)
+	for _, begin := range l.begins {
+		begin(ctx)
+	}
+}
+
 // hub runs the controller for both kinds on a real API server. A class's store is in
 // memory and fails while the class's credential is "bad".
 var hub struct {
@@ -56,7 +89,7 @@ func start(ctx context.Context, c *testenv.Cluster) error {
 	feeds := feed.New(feed.Config{Wake: func(feed.Subscriber) {}})
 	resolver := &classes.Resolver{Objects: mgr.GetCache(), Secrets: classes.NewSecrets(mgr.GetCache(), mgr.GetAPIReader()), Open: open}
 	for _, kind := range []v1alpha1.ClassKind{v1alpha1.ClassKindCluster, v1alpha1.ClassKindNamespaced} {
-		r := &class.Reconciler{Kind: kind, Hub: mgr.GetCache(), Status: mgr.GetClient().Status(), Classes: resolver, Feeds: feeds}
+		r := &class.Reconciler{Kind: kind, Hub: mgr.GetCache(), Status: mgr.GetClient().Status(), Classes: resolver, Feeds: feeds, Leader: lead}
 		if err := r.SetUp(mgr); err != nil {
 			return err
 		}
@@ -168,7 +201,7 @@ func TestReady_StaysWhileTheStoreIsBusy(t *testing.T) {
 	}).WithTimeout(patience).Should(gomega.Succeed())
 
 	r := &class.Reconciler{
-		Kind: v1alpha1.ClassKindCluster, Hub: hub.Client, Status: hub.Status(), Feeds: busy{},
+		Kind: v1alpha1.ClassKindCluster, Hub: hub.Client, Status: hub.Status(), Feeds: busy{}, Leader: &leader{},
 		Classes: &classes.Resolver{Objects: hub.Client, Secrets: classes.NewSecrets(hub.Client, hub.Client), Open: open},
 	}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(c)})
@@ -202,4 +235,18 @@ func TestRenders_AreSummedUpOverTheClusters(t *testing.T) {
 	opened, ok := hub.opens.Load("summed")
 	g.Expect(ok).To(gomega.BeTrue())
 	g.Expect(opened.(*atomic.Int64).Load()).To(gomega.BeEquivalentTo(1), "counts that change ask the store again") //nolint:forcetypeassert // nothing else is put in
+}
+
+func TestReconcile_OnlyTheLeaderLooks(t *testing.T) {
+	g := gomega.NewWithT(t)
+	lead.follows.Store(true)
+	defer lead.follows.Store(false)
+	c := consulClass("followed", "followed")
+	g.Expect(hub.Create(t.Context(), c)).To(gomega.Succeed())
+	g.Eventually(lead.asked.Load).WithTimeout(patience).Should(gomega.BeNumerically(">", 0))
+	g.Expect(hub.Get(t.Context(), client.ObjectKeyFromObject(c), c)).To(gomega.Succeed())
+	g.Expect(c.Status.Conditions).To(gomega.BeEmpty())
+
+	lead.begin(t.Context())
+	becomes(t, c, &c.Status, v1alpha1.ReasonCredentialNotFound)
 }

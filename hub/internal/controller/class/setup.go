@@ -6,29 +6,55 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/hub/internal/classes"
 )
 
 // workers that look at classes at once: ten stores that hang do not keep the others
 // from being looked at.
 const workers = 16
 
-// SetUp registers the controller with the hub's manager, on every replica.
+// SetUp registers the controller with the hub's manager, on every replica: the leader
+// looks, and the others are ready to.
 func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	object, _ := r.blank()
 	return ctrl.NewControllerManagedBy(mgr).Named("class-"+strings.ToLower(string(r.Kind))).
 		For(object, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&v1alpha1.SpokeCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
+		WatchesRawSource(source.Func(r.wakeAll)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NeedLeaderElection: new(false), RecoverPanic: new(true)}).
 		Complete(r)
+}
+
+// wakeAll has every class looked at when this replica begins to lead.
+func (r *Reconciler) wakeAll(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	r.Leader.OnLead(func(ctx context.Context) {
+		all, err := r.Classes.All(ctx)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Listing classes failed")
+			return
+		}
+		for _, c := range all {
+			if c.Ref.Kind == r.Kind {
+				queue.Add(request(c.Ref))
+			}
+		}
+	})
+	return nil
+}
+
+func request(ref classes.Ref) ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}}
 }
 
 // ofSecret are the classes whose credential or CA is in a Secret.
@@ -41,7 +67,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, o client.Object) []ctrl.Reque
 	var requests []ctrl.Request
 	for _, c := range all {
 		if c.Ref.Kind == r.Kind && c.UsesSecret(o.GetNamespace(), o.GetName()) {
-			requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: c.Ref.Namespace, Name: c.Ref.Name}})
+			requests = append(requests, request(c.Ref))
 		}
 	}
 	return requests

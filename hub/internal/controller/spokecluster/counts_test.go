@@ -67,7 +67,7 @@ func TestCounter_ReportsWhatChanged(t *testing.T) {
 			want []v1alpha1.RenderCounts
 		}{
 			{"nobody is connected", func() {}, nil},
-			{"a cluster has not said yet what it has", func() { session = f.Connect("prod") }, nil},
+			{"a cluster has not said yet what it has", func() { session = connect(t, f, "prod", 1, "a") }, nil},
 			{"its inventory is whole", func() { session.Replace([]fleet.Spec{{ID: id, Generation: 1}}) }, []v1alpha1.RenderCounts{{Total: 1}}},
 			{"nothing changed", func() {}, nil},
 			{"a Render is refused", func() {
@@ -100,7 +100,7 @@ func TestCounter_CountsByClassTheLargestFirst(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- (&spokecluster.Counter{Fleet: f, Registry: w}).Start(ctx) }()
-		f.Connect("prod").Replace([]fleet.Spec{
+		connect(t, f, "prod", 1, "a").Replace([]fleet.Spec{
 			{ID: fleet.ID{Name: "1"}, Class: "DynamicConfigClass/shop/a"},
 			{ID: fleet.ID{Name: "2"}, Class: "ClusterDynamicConfigClass/b"},
 			{ID: fleet.ID{Name: "3"}, Class: "ClusterDynamicConfigClass/b"},

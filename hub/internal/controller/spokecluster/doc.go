@@ -1,4 +1,6 @@
-// Package spokecluster acts on what platform administrators say of a cluster: a
-// SpokeCluster that is suspended, no longer accepted or gone loses its session at
-// once, on every replica, and its conditions say so. It also reports how many Renders a connected cluster has.
+// Package spokecluster acts on what platform administrators and other replicas say of
+// a cluster. On every replica a SpokeCluster that is suspended, no longer accepted or
+// gone loses its session at once, and so does one whose newer session is elsewhere;
+// each replica reports how many Renders its clusters have. On the leader alone the
+// conditions are kept, of sessions too whose replica died.
 package spokecluster

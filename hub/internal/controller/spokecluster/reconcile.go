@@ -5,33 +5,34 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/audit"
+	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/internal/identity"
 )
 
-// lostAfter is how long a session of this replica is believed to come back that its
-// status has and the replica has not, as after a crash: twice the 15 s in which an
-// agent's first attempt falls.
-const lostAfter = 30 * time.Second
+// handover is how long an agent's older session may serve here while its newer one
+// opens elsewhere: as long as an agent waits for a welcome. The agent ends it.
+const handover = time.Minute
 
 // Sessions are the sessions on this replica.
 type Sessions interface {
 	End(cluster string, cause error)
-	Connected(cluster string) bool
+	Sessions(cluster string) []*fleet.Session
 }
 
-// Registry keeps the conditions of SpokeClusters.
+// Registry records sessions that the status takes for over.
 type Registry interface {
-	Look(ctx context.Context, cluster string, lost bool) error
+	ReopenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (epoch int64, err error)
+	CloseSession(ctx context.Context, cluster string, epoch int64) error
 }
 
 // Mirrors are the inventories on this replica.
@@ -44,7 +45,8 @@ type Feeds interface {
 	ReleaseCluster(cluster string)
 }
 
-// Reconciler ends the sessions of clusters that may not have one.
+// Reconciler ends the sessions of this replica that its clusters may not have, or that
+// have a newer one on another replica.
 type Reconciler struct {
 	// Hub reads SpokeClusters from the hub's cache.
 	Hub      client.Reader
@@ -54,17 +56,30 @@ type Reconciler struct {
 	Registry Registry
 	// Audit remembers decisions about the cluster; nil for none.
 	Audit *audit.Log
-	// Replica is this hub, as sessions name it, and Started when it started.
+	// Replica is this hub, as sessions name it.
 	Replica string
-	Started time.Time
 }
 
 // SetUp registers the controller with the hub's manager, on every replica.
 func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("spokecluster").
-		For(&v1alpha1.SpokeCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.SpokeCluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, sessionChanged))).
 		WithOptions(controller.Options{NeedLeaderElection: new(false), RecoverPanic: new(true)}).
 		Complete(r)
+}
+
+// sessionChanged lets through what says something new of a cluster's session.
+var sessionChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, okBefore := e.ObjectOld.(*v1alpha1.SpokeCluster)
+	after, okAfter := e.ObjectNew.(*v1alpha1.SpokeCluster)
+	return okBefore && okAfter && (epochOf(before) != epochOf(after) || registry.Connected(before) != registry.Connected(after))
+}}
+
+func epochOf(c *v1alpha1.SpokeCluster) int64 {
+	if c.Status.Session == nil {
+		return 0
+	}
+	return c.Status.Session.Epoch
 }
 
 // Reconcile looks at one SpokeCluster.
@@ -81,36 +96,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if refusal := registry.Admitted(spoke); refusal != nil {
 		r.end(req.Name, refusal, r.Feeds.ReleaseCluster)
+		return ctrl.Result{}, nil
 	}
-	if !spoke.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil // its conditions go with it
+	if !registry.Connected(spoke) {
+		return ctrl.Result{}, r.reclaim(ctx, spoke)
 	}
-	wait := r.missing(spoke)
-	if wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, r.Registry.Look(ctx, req.Name, false)
-	}
-	return ctrl.Result{}, r.Registry.Look(ctx, req.Name, wait < 0)
+	return ctrl.Result{RequeueAfter: r.supersede(spoke)}, nil
 }
 
-// missing says how long to wait for a session that this replica has by the status and
-// not in truth: negative when that was long enough, 0 when nothing is missing.
-func (r *Reconciler) missing(c *v1alpha1.SpokeCluster) time.Duration {
-	session := c.Status.Session
-	if session == nil || session.Hub != r.Replica || r.Sessions.Connected(c.Name) ||
-		!apimeta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionConnected) {
-		return 0
-	}
-	since := r.Started
-	if session.ConnectedAt != nil && session.ConnectedAt.After(since) {
-		since = session.ConnectedAt.Time
-	}
-	if left := lostAfter - time.Since(since); left > 0 {
-		return left
-	}
-	return -1
-}
-
-// end ends a cluster's session and lets go of what the cluster has here. One that
+// end ends a cluster's sessions and lets go of what the cluster has here. One that
 // opened meanwhile is ended too: it would go on without what was let go of.
 func (r *Reconciler) end(cluster string, refusal error, letGo ...func(cluster string)) {
 	r.Sessions.End(cluster, refusal)
@@ -118,4 +112,53 @@ func (r *Reconciler) end(cluster string, refusal error, letGo ...func(cluster st
 		do(cluster)
 	}
 	r.Sessions.End(cluster, refusal)
+}
+
+// supersede ends the sessions here that are older than the cluster's latest. It
+// returns when to look again at those that their own agent is about to end.
+func (r *Reconciler) supersede(c *v1alpha1.SpokeCluster) (again time.Duration) {
+	latest := c.Status.Session
+	if latest == nil {
+		return 0
+	}
+	for _, s := range r.Sessions.Sessions(c.Name) {
+		if s.Epoch() >= latest.Epoch {
+			continue
+		}
+		if left := handover - sinceOpened(latest); s.SameAgent(latest.Instance) && left > 0 {
+			again = left
+			continue
+		}
+		s.End(fleet.ErrSuperseded)
+	}
+	return again
+}
+
+func sinceOpened(s *v1alpha1.SpokeSession) time.Duration {
+	if s.ConnectedAt == nil {
+		return handover
+	}
+	return time.Since(s.ConnectedAt.Time)
+}
+
+// reclaim records the session that serves the cluster here although its status says
+// that there is none: this replica could not be heard of for a while, or the agent's
+// next session came to nothing. The session takes the next epoch.
+func (r *Reconciler) reclaim(ctx context.Context, c *v1alpha1.SpokeCluster) error {
+	open := r.Sessions.Sessions(c.Name)
+	if len(open) == 0 || open[0].Over() {
+		return nil
+	}
+	session := v1alpha1.SpokeSession{Hub: r.Replica, Instance: open[0].Instance()}
+	if latest := c.Status.Session; latest != nil && open[0].SameAgent(latest.Instance) {
+		session.AgentVersion = latest.AgentVersion
+	}
+	epoch, err := r.Registry.ReopenSession(ctx, c.Name, session)
+	if err != nil || epoch == 0 {
+		return err
+	}
+	if !open[0].Renumber(epoch) {
+		return r.Registry.CloseSession(ctx, c.Name, epoch)
+	}
+	return nil
 }

@@ -57,6 +57,16 @@ func (m *mirrors) has(cluster string) bool {
 	return slices.Contains(m.forgotten, cluster)
 }
 
+// connect opens a session with a replica.
+func connect(t *testing.T, f *fleet.Fleet, cluster string, epoch int64, instance string) *fleet.Session {
+	t.Helper()
+	s, err := f.Connect(cluster, epoch, instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // rig is the controller under a manager, with a real fleet and real feeds.
 type rig struct {
 	t       *testing.T
@@ -76,7 +86,7 @@ func (r *rig) run() {
 	}
 	reconciler := &spokecluster.Reconciler{
 		Hub: mgr.GetCache(), Sessions: r.fleet, Mirrors: r.mirrors, Feeds: r.feeds,
-		Registry: newRegistry(), Replica: replica, Started: time.Now(),
+		Registry: newRegistry(), Replica: replica,
 	}
 	if err := reconciler.SetUp(mgr); err != nil {
 		r.t.Fatal(err)
@@ -98,7 +108,7 @@ func (r *rig) ready() {
 	r.t.Helper()
 	c := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower("spoke-" + rand.Text())}}
 	// The session first: the controller may be faster than we are.
-	session := r.fleet.Connect(c.Name)
+	session := connect(r.t, r.fleet, c.Name, 1, "a")
 	if err := hub.Client.Create(r.t.Context(), c); err != nil {
 		r.t.Fatal(err)
 	}
@@ -117,7 +127,7 @@ func (r *rig) connect() (*v1alpha1.SpokeCluster, *fleet.Session) {
 	}
 	source := feed.Source{ID: "class/" + c.Name, Open: func() (store.Reader, error) { return memory.New(), nil }}
 	r.feeds.Subscribe(feed.Subscriber{Cluster: c.Name, Namespace: "shop", Name: "web"}, source, "app.json", time.Minute)
-	return c, r.fleet.Connect(c.Name)
+	return c, connect(r.t, r.fleet, c.Name, 1, "a")
 }
 
 // ends waits for the reason that a session ends with.
@@ -197,7 +207,7 @@ func TestReconciler_AnAcceptedClusterKeepsItsSession(t *testing.T) {
 	if err := hub.Client.Create(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	session := f.Connect(c.Name)
+	session := connect(t, f, c.Name, 1, "a")
 	r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: f, Mirrors: &mirrors{}, Feeds: feed.New(feed.Config{}), Registry: newRegistry()}
 	req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(c)}
 	if _, err := r.Reconcile(t.Context(), req); err != nil || session.Cause() != nil {
@@ -211,13 +221,14 @@ func TestReconciler_AnAcceptedClusterKeepsItsSession(t *testing.T) {
 
 // arrival opens a session while what its cluster has here is let go of.
 type arrival struct {
+	t       *testing.T
 	fleet   *fleet.Fleet
 	session *fleet.Session
 }
 
 func (a *arrival) Forget(string) {}
 
-func (a *arrival) ReleaseCluster(cluster string) { a.session = a.fleet.Connect(cluster) }
+func (a *arrival) ReleaseCluster(cluster string) { a.session = connect(a.t, a.fleet, cluster, 1, "a") }
 
 // A session that opens meanwhile would go on without its documents; ended, it comes
 // back in full.
@@ -230,7 +241,7 @@ func TestReconciler_ASessionThatOpensMeanwhileIsEnded(t *testing.T) {
 		"of a cluster that is not accepted": refused.Name, "of a cluster that was removed": "removed",
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &arrival{fleet: fleet.New(fleet.Config{})}
+			a := &arrival{t: t, fleet: fleet.New(fleet.Config{})}
 			r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: a.fleet, Mirrors: a, Feeds: a, Registry: newRegistry()}
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: cluster}}); err != nil {
 				t.Fatal(err)

@@ -1,0 +1,126 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+
+	"dynamic-config.rs/fleet/internal/testenv"
+)
+
+// Replica is one hub process.
+type Replica struct {
+	// Name of the replica, as sessions say it.
+	Name string
+	// Address it listens on.
+	Address string
+	// MetricsURL is its /metrics.
+	MetricsURL string
+
+	hub     *Hub
+	health  string
+	program *testenv.Program
+}
+
+func (h *Hub) newReplica(ctx context.Context, name string) (*Replica, error) {
+	ports, err := testenv.FreePorts(ctx, 3)
+	if err != nil {
+		return nil, err
+	}
+	return &Replica{
+		Name: name, Address: loopback + ports[0], health: loopback + ports[1],
+		MetricsURL: "http://" + loopback + ports[2] + "/metrics", hub: h,
+	}, nil
+}
+
+// Start starts the process, unless it runs, and waits until it is ready.
+func (r *Replica) Start(ctx context.Context, flags ...string) error {
+	if r.Runs() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	kubeconfig, err := r.hub.ServiceAccountKubeconfig(ctx, Namespace, hubAccount)
+	if err != nil {
+		return err
+	}
+	metrics := r.MetricsURL[len("http://") : len(r.MetricsURL)-len("/metrics")]
+	args, err := knownTo(ctx, r.hub.binary, append([]string{
+		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=" + r.Name,
+		"--listen-address=" + r.Address, "--server-names=127.0.0.1",
+		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + r.health,
+		"--log-level=debug", "--audit-log=" + r.auditLog(),
+	}, slices.Concat(r.hub.args, flags)...))
+	if err != nil {
+		return err
+	}
+	if r.program, err = testenv.StartProgram(ctx, r.hub.Dir, r.Name, r.hub.binary, args...); err != nil {
+		return err
+	}
+	// What a kubelet asks: ready, then alive.
+	if err := r.program.WaitReady(ctx, probe("http://"+r.health+"/readyz")); err != nil {
+		return err
+	}
+	return probe("http://" + r.health + "/healthz")(ctx)
+}
+
+func (r *Replica) auditLog() string { return filepath.Join(r.hub.Dir, r.Name+"-audit.log") }
+
+// Runs says whether the process runs.
+func (r *Replica) Runs() bool {
+	if r.program == nil {
+		return false
+	}
+	select {
+	case <-r.program.Exited():
+		return false
+	default:
+		return true
+	}
+}
+
+// Kill ends the process as kill -9 does.
+func (r *Replica) Kill() {
+	if r.program != nil {
+		r.program.Kill()
+	}
+}
+
+// Terminate asks the process to end, as a kubelet does, and waits for it.
+func (r *Replica) Terminate(ctx context.Context) error {
+	if !r.Runs() {
+		return nil
+	}
+	return r.program.Terminate(ctx)
+}
+
+// Log is everything the process wrote.
+func (r *Replica) Log() ([]byte, error) {
+	if r.program == nil {
+		return nil, nil
+	}
+	return r.program.Log()
+}
+
+// probe asks a health endpoint.
+func probe(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+			return fmt.Errorf("%s: %s: %s", url, resp.Status, said)
+		}
+		return nil
+	}
+}
