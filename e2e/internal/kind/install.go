@@ -53,7 +53,7 @@ func (f *Fleet) chart(name string) string {
 func (f *Fleet) HubValues() Values {
 	return Values{
 		"image":     image("hub"),
-		"service":   Values{"type": "NodePort", "nodePort": hubPort},
+		"service":   Values{"type": "NodePort", "nodePort": hubPort, "externalTrafficPolicy": "Local"},
 		"log":       Values{"level": "debug"},
 		"extraArgs": f.HubArgs,
 		"resources": Values{"requests": Values{"cpu": "10m", "memory": "32Mi"}},

@@ -32,6 +32,9 @@ func TestSpokeArgs() []string {
 	return []string{"--reconnect-after-session=1s", "--reconnect-min=200ms", "--reconnect-max=2s"}
 }
 
+// From is the address from which the hub sees this process connect.
+func (s *Stage) From() string { return cmp.Or(s.ListenHost, "127.0.0.1") }
+
 // Options say what is set up.
 type Options struct {
 	// Dir keeps kubeconfigs and logs; it must exist.
