@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/identity"
+	"dynamic-config.rs/fleet/spoke/internal/controller"
 	"dynamic-config.rs/fleet/spoke/internal/syncclient"
 )
 
@@ -46,6 +48,9 @@ type Config struct {
 	ServiceAccount string
 	// WatchNamespaces are the namespaces whose Renders are kept; all when empty.
 	WatchNamespaces []string
+	// StaleAfter is how long the hub may be away before Renders say so; ten minutes
+	// when zero. It is lengthened by up to a fifth, at random.
+	StaleAfter time.Duration
 	// MetricsBindAddress serves Prometheus metrics; "0" serves none.
 	MetricsBindAddress string
 	// HealthProbeBindAddress serves /healthz and /readyz; "0" serves none.
@@ -72,6 +77,9 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("namespace %q: %s", namespace, problems[0])
 		}
 	}
+	if c.StaleAfter < 0 {
+		return errors.New("stale after is negative")
+	}
 	if c.HubAddress == "" {
 		return errors.New("hub address is empty")
 	}
@@ -85,6 +93,9 @@ func (c *Config) Validate() error {
 func (c Config) withDefaults() Config {
 	if c.HubServerName == "" {
 		c.HubServerName = DefaultServerName
+	}
+	if c.StaleAfter == 0 {
+		c.StaleAfter = controller.DefaultStaleAfter
 	}
 	if c.TrustDomain == "" {
 		c.TrustDomain = identity.DefaultTrustDomain

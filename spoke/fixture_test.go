@@ -33,6 +33,7 @@ type fixture struct {
 	hub       *hubtest.Hub
 	store     *hubtest.Store
 	logs      *lockedBuffer
+	config    spoke.Config // what is not of every test
 	stop      func()
 }
 
@@ -54,8 +55,9 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// newFixture makes a namespace and starts the agent there.
-func newFixture(t *testing.T) *fixture {
+// newFixture makes a namespace and starts the agent there, with the rights of an
+// administrator unless configured otherwise.
+func newFixture(t *testing.T, configure ...func(*fixture)) *fixture {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
 	if err := cluster.Client.Create(t.Context(), ns); err != nil {
@@ -71,6 +73,10 @@ func newFixture(t *testing.T) *fixture {
 	f.SetDefaultEventuallyTimeout(patience)
 	f.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	f.store = hubtest.Serve(t, f.hub)
+	f.config = spoke.Config{REST: cluster.Config, Namespace: f.namespace, WatchNamespaces: []string{f.namespace}}
+	for _, c := range configure {
+		c(f)
+	}
 	f.start()
 	return f
 }
@@ -82,15 +88,14 @@ func (f *fixture) start() {
 	f.must(os.WriteFile(token, []byte(hubtest.Token), 0o600))
 	log, _, err := telemetry.NewLogger(f.logs, telemetry.LogConfig{Level: "debug"})
 	f.must(err)
+	config := f.config
+	config.HubAddress, config.HubCAFile, config.Cluster, config.JoinTokenFile = f.hub.Address, f.hub.CAFile, "east", token
+	config.MetricsBindAddress, config.HealthProbeBindAddress, config.Version = "0", "0", "test"
+	config.Backoff = spoke.Backoff{AfterSession: 10 * time.Millisecond, Min: 10 * time.Millisecond, Max: 100 * time.Millisecond}
 	ctx, cancel := context.WithCancel(ctrl.LoggerInto(f.Context(), log))
 	ended := make(chan error, 1)
 	go func() {
-		ended <- spoke.Run(ctx, spoke.Config{
-			REST: cluster.Config, HubAddress: f.hub.Address, HubCAFile: f.hub.CAFile, Cluster: "east",
-			JoinTokenFile: token, Namespace: f.namespace, WatchNamespaces: []string{f.namespace},
-			MetricsBindAddress: "0", HealthProbeBindAddress: "0", Version: "test",
-			Backoff: spoke.Backoff{AfterSession: 10 * time.Millisecond, Min: 10 * time.Millisecond, Max: 100 * time.Millisecond},
-		})
+		ended <- spoke.Run(ctx, config)
 	}()
 	var once sync.Once
 	f.stop = func() {

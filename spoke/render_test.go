@@ -145,7 +145,9 @@ func TestRun_ASpecAppliedByAGitOpsToolStaysWhatWasApplied(t *testing.T) {
 	f.store.Set("doc", "a", "1")
 	applied := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "DynamicConfigRender",
-		"metadata": map[string]any{"namespace": f.namespace, "name": "pg"},
+		"metadata": map[string]any{
+			"namespace": f.namespace, "name": "pg", "annotations": map[string]any{corev1.LastAppliedConfigAnnotation: "{}", "team": "blue"},
+		},
 		"spec": map[string]any{
 			"class": "store", "key": "doc", "target": map[string]any{"secret": "target", "shape": "entries"},
 		},
@@ -159,6 +161,9 @@ func TestRun_ASpecAppliedByAGitOpsToolStaysWhatWasApplied(t *testing.T) {
 	f.must(cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(r), now))
 	if diff := cmp.Diff(want.Object["spec"], now.Object["spec"]); diff != "" {
 		t.Errorf("the spec is not what was applied: %s", diff)
+	}
+	if diff := cmp.Diff(want.GetAnnotations(), now.GetAnnotations()); diff != "" {
+		t.Errorf("the annotations are not what was applied: %s", diff)
 	}
 	for _, entry := range now.GetManagedFields() {
 		if entry.Manager != "argocd" && (entry.Subresource != "status" || strings.Contains(entry.FieldsV1.GetRawString(), "f:spec")) {
@@ -176,10 +181,14 @@ func TestRun_NoValueIsInLogsStatusOrEvents(t *testing.T) {
 	f.store.Set("doc", "a", canary)
 	r := f.render("pg")
 	f.settled(r, 1)
-	f.update(r, func(r *v1alpha1.DynamicConfigRender) { r.Spec.Target.Type = string(corev1.SecretTypeTLS) })
+	f.update(r, func(r *v1alpha1.DynamicConfigRender) { r.Spec.Target.Type = "example.com/other" })
 	f.status(r, v1alpha1.ConditionApplied, v1alpha1.ReasonTargetTypeConflict)
-	f.update(r, func(r *v1alpha1.DynamicConfigRender) { r.Spec.Target.Secret = "tls" })
+	f.update(r, func(r *v1alpha1.DynamicConfigRender) {
+		r.Spec.Target.Secret, r.Spec.Target.Type = "tls", string(corev1.SecretTypeTLS)
+	})
 	f.status(r, v1alpha1.ConditionApplied, v1alpha1.ReasonTargetInvalid)
+	f.update(r, func(r *v1alpha1.DynamicConfigRender) { r.Spec.Target.Type = "" })
+	f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRendered)
 
 	var events eventsv1.EventList
 	f.Eventually(func(g gomega.Gomega) {
@@ -193,7 +202,7 @@ func TestRun_NoValueIsInLogsStatusOrEvents(t *testing.T) {
 	if reasons[v1alpha1.ReasonRendered] != 1 || reasons[v1alpha1.ReasonTargetTypeConflict] != 1 {
 		t.Errorf("want one event a change, got %v", reasons)
 	}
-	status, err := json.Marshal(f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRenderFailed))
+	status, err := json.Marshal(f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRendered))
 	f.must(err)
 	told, err := json.Marshal(events.Items)
 	f.must(err)

@@ -9,11 +9,9 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -41,7 +39,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	reconciler := controller.New(mgr)
+	reconciler := controller.New(mgr, c.StaleAfter, agentOf(c))
 	hub, err := syncclient.New(syncclient.Config{
 		Address: c.HubAddress, ServerName: c.HubServerName, CAFile: c.HubCAFile,
 		Cluster: c.Cluster, TrustDomain: c.TrustDomain, Version: c.Version, Instance: c.Instance,
@@ -72,6 +70,12 @@ func Run(ctx context.Context, c Config) error {
 	return mgr.Start(ctx)
 }
 
+// agentOf is the object that events about the agent itself are about: what it keeps in
+// its own namespace, whatever runs it.
+func agentOf(c Config) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: c.Namespace, Name: credential.SecretName}
+}
+
 // newManager makes a manager that caches Renders, and targets as metadata.
 func newManager(ctx context.Context, c Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
@@ -82,27 +86,12 @@ func newManager(ctx context.Context, c Config) (ctrl.Manager, error) {
 			return nil, err
 		}
 	}
-	targets := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedByValue})}
-	var namespaces map[string]cache.Config
-	for _, namespace := range c.WatchNamespaces {
-		if namespaces == nil {
-			namespaces = make(map[string]cache.Config)
-		}
-		namespaces[namespace] = cache.Config{}
-	}
 	return ctrl.NewManager(restConfig(c), ctrl.Options{
 		Scheme: scheme,
 		Logger: ctrl.LoggerFrom(ctx),
 		// For its logger: the manager ends what it started by itself, in order.
 		BaseContext: func() context.Context { return context.WithoutCancel(ctx) },
-		Cache: cache.Options{
-			DefaultNamespaces: namespaces,
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Secret{}:                targets,
-				&corev1.ConfigMap{}:             targets,
-				&v1alpha1.DynamicConfigRender{}: {Transform: cache.TransformStripManagedFields()},
-			},
-		},
+		Cache:       cacheOptions(c.WatchNamespaces),
 		// Contents are never cached: what is read is read for one decision.
 		Client: client.Options{Cache: &client.CacheOptions{
 			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
@@ -114,17 +103,14 @@ func newManager(ctx context.Context, c Config) (ctrl.Manager, error) {
 	})
 }
 
-// restConfig raises the client's own rate limit, which is for each kind of object.
-// A first start with 4,000 Renders writes as many targets and twice as many
-// statuses: 40 s at this rate. Beyond it the API server's priority and fairness
-// decides.
+// restConfig takes off the client's own rate limit. The controller's eight workers
+// have one request each under way, and what the API server has no room for, its
+// priority and fairness puts off.
 func restConfig(c Config) *rest.Config {
-	limited := rest.CopyConfig(c.REST)
-	if limited.QPS >= 0 {
-		limited.QPS, limited.Burst = max(limited.QPS, 200), max(limited.Burst, 400)
-	}
-	limited.UserAgent = "dynamic-config-spoke/" + c.Version
-	return limited
+	config := rest.CopyConfig(c.REST)
+	config.QPS = -1
+	config.UserAgent = "dynamic-config-spoke/" + c.Version
+	return config
 }
 
 // addChecks serves liveness and readiness. Losing the hub is a condition and a

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/onsi/gomega"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -176,7 +175,10 @@ func TestRun_AnExceededQuotaIsReportedAndRecoversByItself(t *testing.T) {
 
 func TestRun_AMutatedTargetIsNotAppliedForEver(t *testing.T) {
 	f := newFixture(t)
-	f.mutateConfigMaps()
+	f.mutate(`[
+		JSONPatch{op: "add", path: "/data/a", value: "mutated"},
+		JSONPatch{op: "add", path: "/metadata/annotations", value: {"only": "this"}}]`,
+		func(probe *corev1.ConfigMap) bool { return probe.Data["a"] == "mutated" })
 	f.store.Set("doc", "a", "1")
 	r := f.render("app", func(r *v1alpha1.DynamicConfigRender) {
 		r.Spec.Target.Secret, r.Spec.Target.ConfigMap = "", "target"
@@ -197,41 +199,4 @@ func TestRun_AMutatedTargetIsNotAppliedForEver(t *testing.T) {
 	if n := f.store.Delivered(); n != 11 {
 		t.Errorf("want one delivery for each Render, got %d for 11", n)
 	}
-}
-
-// mutateConfigMaps has the API server change the key a and replace the annotations
-// of every ConfigMap of the namespace, and waits until it does.
-func (f *fixture) mutateConfigMaps() {
-	f.Helper()
-	name := "mutate-" + f.namespace
-	policy := &admissionv1.MutatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionv1.MutatingAdmissionPolicySpec{
-			ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
-			MatchConstraints: &admissionv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: f.namespace}},
-				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-				}}},
-			},
-			Mutations: []admissionv1.Mutation{{
-				PatchType: admissionv1.PatchTypeJSONPatch,
-				JSONPatch: &admissionv1.JSONPatch{Expression: `[
-					JSONPatch{op: "add", path: "/data/a", value: "mutated"},
-					JSONPatch{op: "add", path: "/metadata/annotations", value: {"only": "this"}}]`},
-			}},
-		},
-	}
-	f.must(cluster.Client.Create(f.Context(), policy))
-	f.must(cluster.Client.Create(f.Context(), &admissionv1.MutatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
-	}))
-	f.Eventually(func(g gomega.Gomega) {
-		probe := &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, GenerateName: "probe-"}, Data: map[string]string{"b": "2"},
-		}
-		g.Expect(cluster.Client.Create(f.Context(), probe)).To(gomega.Succeed())
-		g.Expect(probe.Data).To(gomega.HaveKeyWithValue("a", "mutated"))
-	}).Should(gomega.Succeed())
 }

@@ -253,8 +253,9 @@ type ClusterDynamicConfigClass struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ClusterDynamicConfigClassSpec `json:"spec"`
-	Status ClassStatus                   `json:"status,omitempty"`
+	Spec ClusterDynamicConfigClassSpec `json:"spec"`
+	// +kubebuilder:default:={"observedGeneration":-1}
+	Status ClassStatus `json:"status,omitempty"`
 }
 
 // ClusterDynamicConfigClassList is a list of cluster classes.
@@ -285,8 +286,9 @@ type DynamicConfigClass struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   DynamicConfigClassSpec `json:"spec"`
-	Status ClassStatus            `json:"status,omitempty"`
+	Spec DynamicConfigClassSpec `json:"spec"`
+	// +kubebuilder:default:={"observedGeneration":-1}
+	Status ClassStatus `json:"status,omitempty"`
 }
 
 // DynamicConfigClassList is a list of namespaced classes.

@@ -11,6 +11,11 @@ const (
 	// ConditionStale is True while the spoke has lost the hub for longer than
 	// it should; the target keeps its last good content. Absent otherwise.
 	ConditionStale = "Stale"
+	// ConditionStalled is True while a Render needs a change by a person, of itself, its
+	// document or its target: trying again alone does not help. Its reason is that of
+	// the finer cause. Absent otherwise. It is what tells tools that follow kstatus a
+	// failure from a wait.
+	ConditionStalled = "Stalled"
 	// ConditionConnected says whether a SpokeCluster's agent holds a session.
 	ConditionConnected = "Connected"
 	// ConditionKeysPinned says whether the keys that a SpokeCluster's agent reports

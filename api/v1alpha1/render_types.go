@@ -139,7 +139,8 @@ type DynamicConfigRenderSpec struct {
 
 // DynamicConfigRenderStatus is what was seen last.
 type DynamicConfigRenderStatus struct {
-	// Conditions are Ready, Fetched, Applied and, while the hub is lost, Stale.
+	// Conditions are Ready, Fetched, Applied, while the hub is lost Stale, and while a
+	// person has to change something Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -177,7 +178,8 @@ type DynamicConfigRender struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   DynamicConfigRenderSpec   `json:"spec"`
+	Spec DynamicConfigRenderSpec `json:"spec"`
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status DynamicConfigRenderStatus `json:"status,omitempty"`
 }
 

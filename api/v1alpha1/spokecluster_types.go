@@ -189,7 +189,8 @@ type SpokeCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   SpokeClusterSpec   `json:"spec,omitempty"`
+	Spec SpokeClusterSpec `json:"spec,omitempty"`
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status SpokeClusterStatus `json:"status,omitempty"`
 }
 

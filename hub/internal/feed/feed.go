@@ -37,6 +37,7 @@ type feed struct {
 
 	// Guarded by owner.mu:
 	subscribers map[Subscriber]time.Duration
+	requests    map[Subscriber]*request
 	interval    time.Duration   // the shortest of the subscribers
 	doc         *Document       // the last good version; nil before it, and when given up
 	last        *store.Document // the same, but for the content when that is given up

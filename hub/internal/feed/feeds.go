@@ -42,6 +42,7 @@ type Feeds struct {
 	feeds    map[feedID]*feed
 	sources  map[sourceID]*source
 	clusters map[string]map[Subscriber]*feed
+	onTurn   []func(sourceID string)
 	budget   budget
 }
 
@@ -118,7 +119,7 @@ func (f *Feeds) Subscribe(sub Subscriber, src Source, key policy.Key, interval t
 	if old != nil && old != d {
 		f.leave(sub, old)
 	}
-	return d.look()
+	return d.snapshot(sub)
 }
 
 // Release forgets a subscriber.
@@ -147,14 +148,19 @@ func (f *Feeds) ReleaseCluster(cluster string) {
 	delete(f.clusters, cluster)
 }
 
-// Refresh fetches the subscriber's document now, at the rate of its source. Calls
-// that come before the request is sent are one.
-func (f *Feeds) Refresh(sub Subscriber) {
+// Refresh fetches the subscriber's document now, at the rate of its source, unless
+// the same request was made before, and answers what is known of the document. The
+// snapshot owes a fetch until one that began after the request has ended, well or
+// not; then the subscriber is woken. Requests that come before one is sent are one.
+func (f *Feeds) Refresh(sub Subscriber, request string) Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if d, ok := f.clusters[sub.Cluster][sub]; ok {
-		d.want()
+	d, ok := f.clusters[sub.Cluster][sub]
+	if !ok {
+		return Snapshot{}
 	}
+	d.request(sub, request)
+	return d.snapshot(sub)
 }
 
 // Stats count what Feeds hold and did.
@@ -203,6 +209,7 @@ func (f *Feeds) create(id feedID, src Source) *feed {
 		source:      s,
 		nudge:       make(chan struct{}, 1),
 		subscribers: map[Subscriber]time.Duration{},
+		requests:    map[Subscriber]*request{},
 	}
 	f.feeds[id] = d
 	f.waiting = append(f.waiting, d)

@@ -386,37 +386,3 @@ func TestRun_StartsWhatWasSubscribedBefore(t *testing.T) {
 		}
 	})
 }
-
-func TestRefresh(t *testing.T) {
-	t.Parallel()
-	cases := map[string]struct {
-		source func(*memory.Store) feed.Source
-		fail   error
-	}{
-		"of a polled document":  {unwatched, nil},
-		"of a watched document": {watched, nil},
-		"of a failing document": {watched, failing(v1alpha1.ReasonKeyForbidden)},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := memory.New()
-				s.Put(key, "one")
-				s.Fail(tc.fail)
-				f := start(t)
-				f.Subscribe(sub(1), tc.source(s), key, 24*time.Hour)
-				synctest.Wait()
-				for range 50 {
-					f.Refresh(sub(1))
-				}
-				f.Refresh(sub(2))
-				synctest.Wait()
-				if n := s.Fetches(key); n < 2 || n > 4 {
-					t.Errorf("%d fetches, want the first and hardly more than one for fifty calls", n)
-				}
-				f.stop()
-			})
-		})
-	}
-}

@@ -190,7 +190,7 @@ func TestMultiplexer_AnOutageCostsAHandfulOfRequests(t *testing.T) {
 		}
 		for n := range documents {
 			s.Put(policy.Key(fmt.Sprint(n)), "two")
-			f.Refresh(sub(n))
+			f.Refresh(sub(n), "now")
 			if got := look(n); text(got) != "one" || store.ReasonOf(got.Err) != v1alpha1.ReasonStoreUnreachable {
 				t.Fatalf("document %d: %q, %v; want the last good one and why there is no newer", n, text(got), got.Err)
 			}

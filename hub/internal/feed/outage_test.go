@@ -112,7 +112,7 @@ func TestOutage_NobodyIsAskedAround(t *testing.T) {
 		before := f.requests()
 		for n := range 60 {
 			for i := range 100 {
-				f.Refresh(sub(i))
+				f.Refresh(sub(i), fmt.Sprint(n))
 			}
 			f.Subscribe(sub(1000+n), source, policy.Key(fmt.Sprint("new", n)), time.Second)
 			synctest.Wait()
@@ -217,6 +217,32 @@ func TestOutage_ACheckEndsIt(t *testing.T) {
 		synctest.Wait()
 		if got := f.Subscribe(sub(1), source, key, time.Hour); text(got) != "one" || got.Err != nil {
 			t.Errorf("document %q, error %v; want it fetched though its interval is not over", text(got), got.Err)
+		}
+		f.stop()
+	})
+}
+
+func TestOutage_SaysWhenItBeginsAndEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, turns := memory.New(), 0
+		f := start(t)
+		f.OnTurn(func(id string) {
+			if id != "class" {
+				t.Errorf("source %q turned", id)
+			}
+			turns++
+		})
+		for n := range 10 {
+			f.Subscribe(sub(n), unwatched(s), policy.Key(fmt.Sprint(n)), time.Second)
+		}
+		for want, err := range []error{nil, failing(v1alpha1.ReasonStoreUnreachable), nil} {
+			s.Fail(err)
+			pass(5 * time.Minute)
+			synctest.Wait()
+			if turns != want {
+				t.Errorf("turned %d times after phase %d", turns, want)
+			}
 		}
 		f.stop()
 	})

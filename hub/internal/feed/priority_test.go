@@ -83,7 +83,7 @@ func TestPriority_WhatNobodyHasYetIsNext(t *testing.T) {
 func TestPriority_WhatIsAskedForIsBeforeWhatIsPeriodic(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(f *fixture, source feed.Source){
-		"by a refresh of a document that waits already": func(f *fixture, _ feed.Source) { f.Refresh(sub(7)) },
+		"by a refresh of a document that waits already": func(f *fixture, _ feed.Source) { f.Refresh(sub(7), "now") },
 		"by a subscriber that came to one that waits": func(f *fixture, source feed.Source) {
 			f.Subscribe(sub(2000), source, "7", time.Second)
 		},
@@ -143,7 +143,7 @@ func TestPriority_ARefreshEndsTheWaitForAWatch(t *testing.T) {
 			f.Subscribe(sub(n+1), source, policy.Key(fmt.Sprint(n)), time.Hour)
 		}
 		pass(10 * time.Second)
-		f.Refresh(sub(0))
+		f.Refresh(sub(0), "now")
 		pass(100 * time.Second)
 		if n := s.Fetches(key); n != 2 {
 			t.Errorf("%d fetches, want the one that was asked for too", n)

@@ -46,11 +46,13 @@ func (d *feed) publish(got result) {
 	}
 }
 
-// keep answers whom to wake.
+// keep answers whom to wake: everybody by news, and who asked for the fetch in any
+// case.
 func (d *feed) keep(got result) []Subscriber {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
 	d.fetching = false
+	asked := d.fulfil()
 	if d.released {
 		return nil
 	}
@@ -64,7 +66,7 @@ func (d *feed) keep(got result) []Subscriber {
 		d.answered, d.missed = true, false // who is woken when it ends asks again
 	}
 	if !news {
-		return nil
+		return asked
 	}
 	return d.audience()
 }

@@ -119,8 +119,10 @@ func (s *source) spread(got news) {
 	case stays: // nothing to tell
 	case down:
 		s.owner.suspend(s)
+		s.owner.turned(s)
 	case up:
 		s.owner.resume(s)
+		s.owner.turned(s)
 	}
 }
 

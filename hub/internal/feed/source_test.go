@@ -103,13 +103,13 @@ func TestSource_RetryAfterSilencesTheWholeClass(t *testing.T) {
 				}
 				synctest.Wait()
 				s.Fail(&store.Error{Reason: v1alpha1.ReasonStoreThrottled, Op: "fetch", RetryAfter: time.Minute, Err: errors.New("429")})
-				f.Refresh(sub(0))
+				f.Refresh(sub(0), "now")
 				synctest.Wait()
 				pass(time.Second) // those already admitted get their answer
 				s.Fail(nil)
 				before := f.Stats()
 				pass(58 * time.Second)
-				f.Refresh(sub(1))
+				f.Refresh(sub(1), "now")
 				synctest.Wait()
 				if after := f.Stats(); after.Fetches != before.Fetches || after.Watches != before.Watches {
 					t.Errorf("%d fetches and %d watches while the store asked for quiet",

@@ -27,6 +27,7 @@ func (d *feed) join(sub Subscriber, interval time.Duration) {
 func (d *feed) part(sub Subscriber) int {
 	old := d.subscribers[sub]
 	delete(d.subscribers, sub)
+	delete(d.requests, sub)
 	if len(d.subscribers) > 0 && old == d.interval {
 		d.setInterval(d.shortest())
 	}
@@ -150,6 +151,7 @@ func (d *feed) heard() {
 	d.owner.mu.Lock()
 	defer d.owner.mu.Unlock()
 	d.wanted, d.prompt = false, false
+	d.sent()
 }
 
 // interruptible lets Refresh end the watch that is about to begin; false when a

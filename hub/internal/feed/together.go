@@ -1,6 +1,10 @@
 package feed
 
-import "dynamic-config.rs/fleet/hub/internal/store"
+import (
+	"slices"
+
+	"dynamic-config.rs/fleet/hub/internal/store"
+)
 
 // What one document's request told about its store, and the others of the source
 // have to know.
@@ -45,5 +49,22 @@ func (f *Feeds) resume(s *source) {
 			d.wanted = true
 			d.poke()
 		}
+	}
+}
+
+// OnTurn has call called with a Source's ID when its store is taken to be down, and when it
+// answers again. It must not block; it may call Feeds.
+func (f *Feeds) OnTurn(call func(sourceID string)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onTurn = append(f.onTurn, call)
+}
+
+func (f *Feeds) turned(s *source) {
+	f.mu.Lock()
+	calls := slices.Clone(f.onTurn)
+	f.mu.Unlock()
+	for _, call := range calls {
+		call(s.id.id)
 	}
 }

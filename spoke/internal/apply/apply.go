@@ -28,6 +28,10 @@ const maxAttempts = 3
 type Applier struct {
 	// Client reads and writes ConfigMaps and Secrets without a cache.
 	Client client.Client
+	// Targets reads the metadata of targets from a cache, so that a target that is
+	// there costs one request. Where the cache is late the server refuses the write,
+	// and the target is read from there.
+	Targets client.Reader
 	// Renders reads Renders; it may be a cache.
 	Renders client.Reader
 }
@@ -40,6 +44,15 @@ type Desired struct {
 	ContentID []byte
 	// Data are the keys and values.
 	Data map[string][]byte
+}
+
+// size is the number of bytes in the values, which is what the API server bounds.
+func (d *Desired) size() int {
+	n := 0
+	for _, value := range d.Data {
+		n += len(value)
+	}
+	return n
 }
 
 // Result says what an Apply found or left.
@@ -56,17 +69,20 @@ type Result struct {
 // Apply makes the target hold the content, with at most one write that changes
 // it. It fails with an *Error.
 func (a *Applier) Apply(ctx context.Context, d Desired) (Result, error) {
+	if err := check(d); err != nil {
+		return Result{}, err
+	}
 	for attempt := 1; ; attempt++ {
-		result, err := a.attempt(ctx, d)
+		result, err := a.attempt(ctx, d, attempt > 1)
 		if attempt == maxAttempts || !changedMeanwhile(err) {
 			return result, err
 		}
 	}
 }
 
-// attempt reads, decides and writes once.
-func (a *Applier) attempt(ctx context.Context, d Desired) (Result, error) {
-	target, err := a.read(ctx, d.Render)
+// attempt reads, decides and writes once; live without the cache.
+func (a *Applier) attempt(ctx context.Context, d Desired, live bool) (Result, error) {
+	target, err := a.read(ctx, d.Render, live)
 	if err != nil {
 		return Result{}, classify(d.Render, err)
 	}
@@ -92,10 +108,14 @@ func changedMeanwhile(err error) bool {
 	return apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// read returns the metadata of the object of the target's name; nil for none.
-func (a *Applier) read(ctx context.Context, render *v1alpha1.DynamicConfigRender) (*metav1.PartialObjectMetadata, error) {
+// read returns the metadata of the object of the target's name; nil for none. What
+// the cache does not have may be there without our label.
+func (a *Applier) read(ctx context.Context, render *v1alpha1.DynamicConfigRender, live bool) (*metav1.PartialObjectMetadata, error) {
 	target := Metadata(render.Spec.Target.Kind())
 	key := client.ObjectKey{Namespace: render.Namespace, Name: render.Spec.Target.Name()}
+	if !live && a.Targets.Get(ctx, key, target) == nil {
+		return target, nil
+	}
 	if err := a.Client.Get(ctx, key, target); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
@@ -160,7 +180,13 @@ func (a *Applier) write(ctx context.Context, d Desired, target *metav1.PartialOb
 		err = a.Client.Apply(ctx, configMap, options...)
 	}
 	if err != nil {
-		return Result{}, a.explain(ctx, d.Render, target == nil, err)
+		return Result{}, a.explain(ctx, d, target == nil, err)
+	}
+	for label, value := range labelsFor(d.Render) {
+		if meta.Labels[label] != value {
+			return Result{}, refusal(d.Render, v1alpha1.ReasonTargetConflict, nil,
+				"was written, and an admission plugin changed its label %s: it cannot be kept", label)
+		}
 	}
 	written := target == nil || target.ResourceVersion != *meta.ResourceVersion
 	return Result{
@@ -204,7 +230,12 @@ func splitText(data map[string][]byte) (text map[string]string, binary map[strin
 
 // explain maps an answer to a write to an Error. Forbidden is what RBAC says and
 // what admission says, so the server is asked which of the two it was.
-func (a *Applier) explain(ctx context.Context, render *v1alpha1.DynamicConfigRender, create bool, err error) *Error {
+func (a *Applier) explain(ctx context.Context, d Desired, create bool, err error) *Error {
+	if isTooLarge(err) {
+		return refusal(d.Render, v1alpha1.ReasonDocumentTooLarge, err,
+			"was not written: %d bytes in %d keys are too large for the API server", d.size(), len(d.Data))
+	}
+	render := d.Render
 	explained := classify(render, err)
 	if explained.Reason != v1alpha1.ReasonApplyForbidden {
 		return explained

@@ -1,9 +1,9 @@
 package apply
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/spoke/internal/redact"
 )
 
 // Error is why a target was not written.
@@ -48,12 +49,20 @@ func refusal(render *v1alpha1.DynamicConfigRender, reason string, cause error, f
 	return &Error{Reason: reason, Message: describe(render) + " " + fmt.Sprintf(format, args...), Err: cause}
 }
 
+// Fight is the refusal to repair a target that somebody changes each time.
+func Fight(render *v1alpha1.DynamicConfigRender, target *metav1.PartialObjectMetadata) *Error {
+	return refusal(render, v1alpha1.ReasonTargetConflict, nil,
+		"is changed by %s each time it is written; it is written again later, and ever more rarely",
+		cmp.Or(LastWriter(target), "somebody else"))
+}
+
 // Admission and conflicts say who only in the text of the answer. The names are
 // taken from it, the explanation is not: it may quote a value.
 var (
 	deniedByWebhook = regexp.MustCompile(`admission webhook "([a-z0-9.-]+)" denied the request`)
 	deniedByPolicy  = regexp.MustCompile(`ValidatingAdmissionPolicy '([a-z0-9.-]+)'[^:]* denied request`)
 	managerName     = regexp.MustCompile(`conflict with "([^"]+)"`)
+	etcdTooLarge    = regexp.MustCompile(`etcdserver: request is too large|trying to send message larger than max`)
 	exceededQuota   = regexp.MustCompile(`exceeded quota: ([a-z0-9.-]+),`)
 )
 
@@ -72,17 +81,22 @@ func classify(render *v1alpha1.DynamicConfigRender, err error) *Error {
 		return refusal(render, v1alpha1.ReasonNamespaceTerminating, err, "was not written: its namespace is being deleted")
 	case apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict):
 		return refusal(render, v1alpha1.ReasonTargetConflict, err, "has fields of another manager (%s): %s",
-			conflictingManagers(status), causeFields(status))
+			conflictingManagers(status), namedFields(status))
 	case apierrors.IsForbidden(err):
 		return refusal(render, v1alpha1.ReasonApplyForbidden, err, "was not written: the agent is not permitted to")
-	case apierrors.IsRequestEntityTooLargeError(err), apierrors.HasStatusCause(err, metav1.CauseTypeTooLong):
-		return refusal(render, v1alpha1.ReasonDocumentTooLarge, err, "was not written: too large for the API server")
 	case apierrors.IsInvalid(err):
 		return classifyInvalid(render, status, err)
 	default:
 		return refusal(render, v1alpha1.ReasonApplyFailed, err, "was not written: the API server answered %s (%d)",
-			reasonOr(status.Status()), status.Status().Code)
+			redact.Reason(status), status.Status().Code)
 	}
+}
+
+// isTooLarge recognises the bounds of the API server and of its storage: many small
+// keys have larger managed fields than values.
+func isTooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || apierrors.HasStatusCause(err, metav1.CauseTypeTooLong) ||
+		(apierrors.IsInternalError(err) || apierrors.ReasonForError(err) == metav1.StatusReasonUnknown) && etcdTooLarge.MatchString(err.Error())
 }
 
 // classifyAdmission recognises quotas, webhooks and policies; nil for neither.
@@ -102,7 +116,7 @@ func classifyAdmission(render *v1alpha1.DynamicConfigRender, err error) *Error {
 
 // classifyInvalid tells the immutable parts of a target from the rest.
 func classifyInvalid(render *v1alpha1.DynamicConfigRender, status apierrors.APIStatus, err error) *Error {
-	for _, cause := range causes(status) {
+	for _, cause := range redact.Causes(status) {
 		switch cause.Field {
 		case "type":
 			return refusal(render, v1alpha1.ReasonTargetTypeConflict, err,
@@ -114,40 +128,18 @@ func classifyInvalid(render *v1alpha1.DynamicConfigRender, status apierrors.APIS
 			}
 		}
 	}
-	return refusal(render, v1alpha1.ReasonTargetInvalid, err, "was refused as invalid: %s", causeFields(status))
+	return refusal(render, v1alpha1.ReasonTargetInvalid, err, "was refused as invalid: %s", namedFields(status))
 }
 
-// causes of an answer; none when it has no details.
-func causes(status apierrors.APIStatus) []metav1.StatusCause {
-	if details := status.Status().Details; details != nil {
-		return details.Causes
-	}
-	return nil
-}
-
-// causeFields lists the fields an answer names, at most ten.
-func causeFields(status apierrors.APIStatus) string {
-	var fields []string
-	for _, cause := range causes(status) {
-		if cause.Field != "" {
-			fields = append(fields, cause.Field)
-		}
-	}
-	slices.Sort(fields)
-	fields = slices.Compact(fields)
-	if len(fields) > 10 {
-		fields = append(fields[:10], "...")
-	}
-	if len(fields) == 0 {
-		return "no field named"
-	}
-	return strings.Join(fields, ", ")
+// namedFields lists the fields an answer names.
+func namedFields(status apierrors.APIStatus) string {
+	return cmp.Or(redact.Fields(status), "no field named")
 }
 
 // conflictingManagers lists the managers that a conflict names, at most three.
 func conflictingManagers(status apierrors.APIStatus) string {
 	var names []string
-	for _, cause := range causes(status) {
+	for _, cause := range redact.Causes(status) {
 		if name := managerName.FindStringSubmatch(cause.Message); name != nil {
 			names = append(names, name[1])
 		}
@@ -155,12 +147,4 @@ func conflictingManagers(status apierrors.APIStatus) string {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	return strings.Join(names[:min(len(names), 3)], ", ")
-}
-
-// reasonOr is the reason of a status, or the name of its code.
-func reasonOr(status metav1.Status) string {
-	if status.Reason != metav1.StatusReasonUnknown {
-		return string(status.Reason)
-	}
-	return http.StatusText(int(status.Code))
 }

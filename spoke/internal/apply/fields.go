@@ -51,6 +51,21 @@ func isOurs(entry metav1.ManagedFieldsEntry) bool {
 		entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
 }
 
+// LastWriter is who wrote a target last, the spoke aside; empty for nobody. The name
+// is what a manager gives itself.
+func LastWriter(target *metav1.PartialObjectMetadata) string {
+	if target == nil {
+		return ""
+	}
+	var last metav1.ManagedFieldsEntry
+	for _, entry := range target.ManagedFields {
+		if !isOurs(entry) && (last.Manager == "" || last.Time.Before(entry.Time)) {
+			last = entry
+		}
+	}
+	return last.Manager
+}
+
 // countDataKeys counts the data keys in a set.
 func countDataKeys(set *fieldpath.Set) int {
 	n := 0

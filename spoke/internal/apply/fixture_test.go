@@ -28,7 +28,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	return &fixture{
 		T: t, namespace: ns.Name, client: cluster.Client,
-		applier: &apply.Applier{Client: cluster.Client, Renders: cluster.Client},
+		applier: &apply.Applier{Client: cluster.Client, Targets: cluster.Client, Renders: cluster.Client},
 	}
 }
 

@@ -144,7 +144,7 @@ func TestApply_WithdrawnRBACIsForbiddenAndComesBack(t *testing.T) {
 	f.must(err)
 	agent, err := testenv.NewClient(config)
 	f.must(err)
-	f.applier = &apply.Applier{Client: agent, Renders: f.client}
+	f.applier = &apply.Applier{Client: agent, Targets: agent, Renders: f.client}
 
 	r := f.render("pg")
 	refused := f.refused(v1alpha1.ReasonApplyForbidden, r, "id1", "a", canary)

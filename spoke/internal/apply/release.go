@@ -10,7 +10,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/spoke/internal/redact"
 )
+
+// Former says whether an object is a target that the spoke wrote for a Render. The
+// label alone says nothing: whoever copies an object copies its labels. Who wrote it
+// is the API server's own record.
+func Former(render *v1alpha1.DynamicConfigRender, object *metav1.PartialObjectMetadata) bool {
+	return object.Labels[v1alpha1.LabelRenderUID] == string(render.UID) && object.DeletionTimestamp.IsZero() &&
+		slices.ContainsFunc(object.ManagedFields, isOurs)
+}
 
 // Release lets go of an object that was the Render's target before it named
 // another: it is deleted under Delete, and stays without our marks under Retain.
@@ -20,9 +29,9 @@ func (a *Applier) Release(ctx context.Context, render *v1alpha1.DynamicConfigRen
 	old := Metadata(kind)
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: render.Namespace, Name: name}, old)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read the former target: %w", err)
+		return fmt.Errorf("read the former target: %w", redact.ServerText(err))
 	}
-	if apierrors.IsNotFound(err) || old.Labels[v1alpha1.LabelRenderUID] != string(render.UID) || !old.DeletionTimestamp.IsZero() {
+	if apierrors.IsNotFound(err) || !Former(render, old) {
 		return nil
 	}
 	ref := metav1.GetControllerOf(old)
@@ -37,7 +46,7 @@ func (a *Applier) Release(ctx context.Context, render *v1alpha1.DynamicConfigRen
 func (a *Applier) remove(ctx context.Context, old *metav1.PartialObjectMetadata) error {
 	err := a.Client.Delete(ctx, old, client.Preconditions{UID: &old.UID, ResourceVersion: &old.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete the former target: %w", err)
+		return fmt.Errorf("delete the former target: %w", redact.ServerText(err))
 	}
 	return nil
 }
@@ -60,7 +69,7 @@ func (a *Applier) unmark(ctx context.Context, render *v1alpha1.DynamicConfigRend
 	old.ManagedFields = slices.DeleteFunc(old.ManagedFields, isOurs)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := a.Client.Patch(ctx, old, patch, client.FieldOwner(v1alpha1.FieldManager)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("unmark the former target: %w", err)
+		return fmt.Errorf("unmark the former target: %w", redact.ServerText(err))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,21 +61,26 @@ type Reconciler struct {
 	publishing sync.Mutex // held while one Render is read and told to the hub
 	hub        hubView
 	hubStates  chan bool
+	staleAfter time.Duration
+	agent      *corev1.ObjectReference // what events about the agent itself are about
 
 	// queue is the controller's own; started is closed when it is set.
 	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
 	started chan struct{}
 }
 
-// New returns a Reconciler that reads and writes through a manager.
-func New(mgr ctrl.Manager) *Reconciler {
+// New returns a Reconciler that reads and writes through a manager. Renders say that
+// the hub is lost when it is away for staleAfter; an event about agent says so too.
+func New(mgr ctrl.Manager, staleAfter time.Duration, agent *corev1.ObjectReference) *Reconciler {
 	return &Reconciler{
 		cache: mgr.GetCache(), client: mgr.GetClient(), live: mgr.GetAPIReader(),
-		recorder:  mgr.GetEventRecorder(v1alpha1.FieldManager),
-		applier:   &apply.Applier{Client: mgr.GetClient(), Renders: mgr.GetCache()},
-		entries:   entries{all: make(map[types.NamespacedName]*entry)},
-		hubStates: make(chan bool, 1),
-		started:   make(chan struct{}),
+		recorder:   mgr.GetEventRecorder(v1alpha1.FieldManager),
+		applier:    &apply.Applier{Client: mgr.GetClient(), Targets: mgr.GetCache(), Renders: mgr.GetCache()},
+		entries:    entries{all: make(map[types.NamespacedName]*entry)},
+		hubStates:  make(chan bool, 1),
+		staleAfter: staleAfter,
+		agent:      agent,
+		started:    make(chan struct{}),
 	}
 }
 

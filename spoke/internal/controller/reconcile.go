@@ -52,10 +52,11 @@ func (r *Reconciler) handle(ctx context.Context, render *v1alpha1.DynamicConfigR
 	}
 	switch {
 	case a == nil:
-		if apimeta.FindStatusCondition(render.Status.Conditions, v1alpha1.ConditionReady) == nil && known.verdict == nil {
-			return pending(render)
+		answered := apimeta.FindStatusCondition(render.Status.Conditions, v1alpha1.ConditionReady) != nil
+		if answered || known.verdict != nil || !known.isPending(time.Now()) {
+			return nil
 		}
-		return nil
+		return pending(render)
 	case a.ref.GetUid() != string(render.UID), a.generation != render.Generation:
 		a.result(fleetv1.DeliveryResult_CODE_SUPERSEDED, "", "")
 		return nil
@@ -73,33 +74,40 @@ func (r *Reconciler) handle(ctx context.Context, render *v1alpha1.DynamicConfigR
 
 // deliver applies content and answers the hub.
 func (r *Reconciler) deliver(ctx context.Context, render *v1alpha1.DynamicConfigRender, known *entry, a *answer) *verdict {
-	log := ctrl.LoggerFrom(ctx)
+	w := &written{uid: render.UID, generation: render.Generation, contentID: a.deliver.GetContentId()}
+	if target := r.cachedTarget(ctx, render); known.isFight(w) {
+		return r.unwritten(ctx, a, apply.Fight(render, target))
+	}
 	result, err := r.applier.Apply(ctx, apply.Desired{
-		Render: render, ContentID: a.deliver.GetContentId(), Data: a.deliver.GetData(),
+		Render: render, ContentID: w.contentID, Data: a.deliver.GetData(),
 	})
 	if err != nil {
-		code := fleetv1.DeliveryResult_CODE_FAILED
-		if !retryable(err) {
-			code = fleetv1.DeliveryResult_CODE_REJECTED
-		}
 		known.fail(err, resourceVersionOf(r.cachedTarget(ctx, render)))
-		applyTotal.WithLabelValues(apply.ReasonOf(err)).Inc()
-		log.Info("Target not written", "reason", apply.ReasonOf(err), "cause", err.Error())
-		a.result(code, apply.ReasonOf(err), err.Error())
-		return unapplied(a, err)
+		return r.unwritten(ctx, a, err)
 	}
-	known.succeed(&written{
-		uid: render.UID, generation: render.Generation, contentID: a.deliver.GetContentId(),
-		resourceVersion: result.ResourceVersion, until: time.Now().Add(believeWritten),
-	})
+	w.resourceVersion, w.until = result.ResourceVersion, time.Now().Add(believeWritten)
+	known.succeed(w)
 	code := fleetv1.DeliveryResult_CODE_UNCHANGED
 	if result.Written {
 		code = fleetv1.DeliveryResult_CODE_APPLIED
-		log.Info("Target written", "target", render.Spec.Target.Kind()+"/"+render.Spec.Target.Name())
+		ctrl.LoggerFrom(ctx).Info("Target written", "target", render.Spec.Target.Kind()+"/"+render.Spec.Target.Name())
 	}
 	applyTotal.WithLabelValues(v1alpha1.ReasonApplied).Inc()
 	a.result(code, "", "")
 	return rendered(a, a.deliver.GetHandledSync(), result.NewContent)
+}
+
+// unwritten tells everybody that content was not applied, and why.
+func (r *Reconciler) unwritten(ctx context.Context, a *answer, err error) *verdict {
+	code := fleetv1.DeliveryResult_CODE_FAILED
+	if !retryable(err) {
+		code = fleetv1.DeliveryResult_CODE_REJECTED
+	}
+	reason := apply.ReasonOf(err)
+	applyTotal.WithLabelValues(reason).Inc()
+	ctrl.LoggerFrom(ctx).Info("Target not written", "reason", reason, "cause", err.Error())
+	a.result(code, reason, err.Error())
+	return unapplied(a, err)
 }
 
 // publish tells the hub what a Render asks for now. Cache reads only go forward,
@@ -155,7 +163,9 @@ func (r *Reconciler) releaseFormer(ctx context.Context, render *v1alpha1.Dynamic
 			if kind == render.Spec.Target.Kind() && object.Name == render.Spec.Target.Name() {
 				continue
 			}
-			failed = errors.Join(failed, r.applier.Release(ctx, render, kind, object.Name))
+			if apply.Former(render, &object) {
+				failed = errors.Join(failed, r.applier.Release(ctx, render, kind, object.Name))
+			}
 		}
 	}
 	return failed

@@ -35,23 +35,42 @@ func (e *entry) succeed(w *written) {
 	e.failure = nil
 	if w != nil {
 		e.written = w
+		e.repairs.wrote(w, time.Now())
 	}
+}
+
+// isFight says whether a write would be one repair too many, and notes that as a
+// failure. The write that such a failure waited for is none.
+func (e *entry) isFight(w *written) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.repairs.fights(w) || (e.failure != nil && e.failure.fought && e.failure.retryAt.IsZero()) {
+		return false
+	}
+	e.failLocked(rejectMin, rejectMax, e.repairs.count-maxRepairs-1, "")
+	e.failure.fought = true
+	return true
 }
 
 // fail notes a delivery that was not applied.
 func (e *entry) fail(err error, target string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.failure == nil {
-		e.failure = &failure{}
-	}
 	low, high := rejectMin, rejectMax
 	if retryable(err) {
 		low, high = retryMin, retryMax
 	}
-	delay := min(high, low<<min(e.failure.count, 10))
-	e.failure.count++
-	e.failure.target = target
+	count := 0
+	if e.failure != nil {
+		count = e.failure.count
+	}
+	e.failLocked(low, high, count, target)
+}
+
+// failLocked notes a failure after count others in a row. Call it with the lock held.
+func (e *entry) failLocked(low, high time.Duration, count int, target string) {
+	delay := min(high, low<<min(count, 10))
+	e.failure = &failure{count: count + 1, target: target}
 	// Half to whole: a namespace full of Renders does not come back as one.
 	e.failure.retryAt = time.Now().Add(delay/2 + rand.N(delay/2)) //nolint:gosec // G404: spreads load, guards nothing
 }
@@ -62,22 +81,23 @@ func (e *entry) askAgain(target string, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f := e.failure
-	if f == nil || (f.target == target && (f.retryAt.IsZero() || now.Before(f.retryAt))) {
+	if f == nil {
+		return false
+	}
+	due := !f.retryAt.IsZero() && !now.Before(f.retryAt)
+	moved := f.target != target && !f.fought
+	if !due && !moved {
 		return false
 	}
 	f.retryAt, f.target = time.Time{}, target
 	return true
 }
 
-// have is the identity of the content to tell the hub: none after a failure, so
-// that it delivers again; what we wrote while the cache does not show it; what the
-// cached target holds otherwise.
+// have is the identity of the content to tell the hub: what we wrote while the cache
+// does not show it; what the cached target holds otherwise.
 func (e *entry) have(render *v1alpha1.DynamicConfigRender, target *metav1.PartialObjectMetadata, now time.Time) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.failure != nil {
-		return nil
-	}
 	w := e.written
 	if w != nil && (w.uid != render.UID || w.generation != render.Generation || !w.holds(target, now)) {
 		w, e.written = nil, nil
@@ -85,7 +105,21 @@ func (e *entry) have(render *v1alpha1.DynamicConfigRender, target *metav1.Partia
 	if w != nil {
 		return w.contentID
 	}
-	return apply.Intact(render, target)
+	held := apply.Intact(render, target)
+	if held == nil {
+		e.repairs.seenLost(render.UID, render.Generation, now)
+	}
+	return held
+}
+
+// isPending says whether the first answer is waited for long enough to say so.
+func (e *entry) isPending(now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.seen.IsZero() {
+		e.seen = now
+	}
+	return now.Sub(e.seen) >= pendingAfter
 }
 
 // wakeIn is when to look at the Render again by itself; 0 for never. What was written
@@ -99,6 +133,8 @@ func (e *entry) wakeIn(now time.Time) time.Duration {
 		at = e.failure.retryAt
 	case e.written != nil:
 		at = e.written.until
+	case !e.seen.IsZero() && now.Sub(e.seen) < pendingAfter:
+		at = e.seen.Add(pendingAfter)
 	}
 	if at.IsZero() {
 		return 0

@@ -33,9 +33,19 @@ func specOf(render *v1alpha1.DynamicConfigRender, have []byte) *fleetv1.RenderSp
 		Interval:        durationpb.New(time.Duration(render.Spec.EffectiveInterval()) * time.Second),
 		Suspend:         render.Spec.Suspend,
 		Target:          targetOf(&render.Spec.Target),
-		SyncRequestedAt: render.Annotations[v1alpha1.AnnotationSyncRequestedAt],
+		SyncRequestedAt: syncRequest(render),
 		HaveContentId:   have,
 	}
+}
+
+// syncRequest is the value of the annotation that asks for a fetch, until it is
+// handled: a hub that knows nothing of the Render would fetch for it again.
+func syncRequest(render *v1alpha1.DynamicConfigRender) string {
+	asked := render.Annotations[v1alpha1.AnnotationSyncRequestedAt]
+	if asked == render.Status.LastHandledSync {
+		return ""
+	}
+	return asked
 }
 
 // refOf names a Render.

@@ -78,6 +78,9 @@ type failure struct {
 	// target is the resource version of the cached target then: when that moves,
 	// the cause may be gone.
 	target string
+	// fought says that somebody undoes every repair: then a target that moves is the
+	// cause, and no reason to ask.
+	fought bool
 }
 
 // entry is what is known of one Render beyond the API server.
@@ -93,6 +96,9 @@ type entry struct {
 	mu      sync.Mutex // guards what follows: Prime reads it beside the worker
 	written *written
 	failure *failure
+	repairs repairs
+	// seen is when the Render was first looked at without an answer; zero before.
+	seen time.Time
 }
 
 // entries holds an entry for each Render that has one.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/spoke/internal/redact"
 )
 
 // SecretName is the name of the Secret in the agent's namespace.
@@ -46,7 +47,7 @@ func (s *Secret) Load(ctx context.Context) (*Credential, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read secret %s: %w", SecretName, err)
+		return nil, fmt.Errorf("read secret %s: %w", SecretName, redact.ServerText(err))
 	}
 	credential, err := decode(secret.Data)
 	if err != nil {
@@ -64,7 +65,7 @@ func (s *Secret) Save(ctx context.Context, c *Credential) error {
 	secret := corev1ac.Secret(SecretName, s.Namespace).WithData(data)
 	// The agent is the only one who has a word about its own identity.
 	if err := s.Client.Apply(ctx, secret, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
-		return fmt.Errorf("write secret %s: %w", SecretName, err)
+		return fmt.Errorf("write secret %s: %w", SecretName, redact.ServerText(err))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
+	"dynamic-config.rs/fleet/spoke/internal/redact"
 )
 
 const (
@@ -57,7 +58,7 @@ func (a *Account) Token(ctx context.Context, audience string) (string, error) {
 	}}
 	answer, err := a.core.ServiceAccounts(a.namespace).CreateToken(ctx, a.name, request, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("request a token of ServiceAccount %s/%s: %w", a.namespace, a.name, err)
+		return "", fmt.Errorf("request a token of ServiceAccount %s/%s: %w", a.namespace, a.name, redact.ServerText(err))
 	}
 	return answer.Status.Token, nil
 }
@@ -89,7 +90,7 @@ func (a *Account) read(ctx context.Context, path string) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: bind ClusterRole %s to the agent's ServiceAccount: %w", path, discoveryRole, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, fmt.Errorf("read %s: %w", path, redact.ServerText(err))
 	}
 	return text, nil
 }

@@ -82,7 +82,7 @@ func TestAccount_GetsNoTokenOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := account.Token(t.Context(), audience); err == nil || !strings.Contains(err.Error(), "forbidden") {
+	if _, err := account.Token(t.Context(), audience); err == nil || !strings.Contains(err.Error(), "Forbidden") {
 		t.Errorf("got %v", err)
 	}
 }

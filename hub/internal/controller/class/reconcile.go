@@ -31,6 +31,8 @@ const (
 // Checker asks a store whether it is well.
 type Checker interface {
 	Check(ctx context.Context, src feed.Source) error
+	// OnTurn has f called when the store of a class goes down or comes back.
+	OnTurn(f func(class string))
 }
 
 // Leader says which replica looks at classes: their status has one writer, and their

@@ -183,6 +183,8 @@ type busy struct{}
 
 func (busy) Check(context.Context, feed.Source) error { return fmt.Errorf("check: %w", feed.ErrBusy) }
 
+func (busy) OnTurn(func(string)) {}
+
 // A store that is busy with documents is not asked; the counts are written all the
 // same, and what was known stays.
 func TestReady_StaysWhileTheStoreIsBusy(t *testing.T) {

@@ -32,6 +32,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&v1alpha1.SpokeCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
 		WatchesRawSource(source.Func(r.wakeAll)).
+		WatchesRawSource(source.Func(r.wakeTurned)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NeedLeaderElection: new(false), RecoverPanic: new(true)}).
 		Complete(r)
 }
@@ -51,6 +52,28 @@ func (r *Reconciler) wakeAll(_ context.Context, queue workqueue.TypedRateLimitin
 		}
 	})
 	return nil
+}
+
+// wakeTurned has a class looked at whose store went down or came back, as this replica
+// sees it, whenever it was asked last.
+func (r *Reconciler) wakeTurned(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	r.Feeds.OnTurn(func(class string) {
+		if req, ok := r.requestOf(class); ok {
+			r.forget(classes.Ref{Kind: r.Kind, Namespace: req.Namespace, Name: req.Name})
+			queue.Add(req)
+		}
+	})
+	return nil
+}
+
+// requestOf reads Kind/name or Kind/namespace/name; false for the other kind.
+func (r *Reconciler) requestOf(class string) (ctrl.Request, bool) {
+	kind, name, _ := strings.Cut(class, "/")
+	namespace, local, namespaced := strings.Cut(name, "/")
+	if !namespaced {
+		namespace, local = "", name
+	}
+	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: local}}, kind == string(r.Kind)
 }
 
 func request(ref classes.Ref) ctrl.Request {
@@ -81,15 +104,9 @@ func (r *Reconciler) ofCluster(_ context.Context, o client.Object) []ctrl.Reques
 	}
 	var requests []ctrl.Request
 	for _, c := range spoke.Status.Classes {
-		kind, name, _ := strings.Cut(c.Class, "/")
-		if kind != string(r.Kind) {
-			continue
+		if req, ok := r.requestOf(c.Class); ok {
+			requests = append(requests, req)
 		}
-		namespace, local, namespaced := strings.Cut(name, "/")
-		if !namespaced {
-			namespace, local = "", name
-		}
-		requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: local}})
 	}
 	return requests
 }

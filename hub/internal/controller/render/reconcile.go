@@ -32,7 +32,7 @@ type Clusters interface {
 type Feeds interface {
 	Subscribe(sub feed.Subscriber, src feed.Source, key policy.Key, interval time.Duration) feed.Snapshot
 	Release(sub feed.Subscriber)
-	Refresh(sub feed.Subscriber)
+	Refresh(sub feed.Subscriber, request string) feed.Snapshot
 }
 
 // Outbox takes the answers.
@@ -62,6 +62,8 @@ type job struct {
 	class    *classes.Class
 	document *feed.Document
 	content  *fleet.Content
+	// owesSync: the fetch that the Render asks for has not ended.
+	owesSync bool
 }
 
 // step does one thing for a job. A *refusal ends the job with that answer, errWait
@@ -129,8 +131,10 @@ func (r *Reconciler) lookUp(ctx context.Context, j *job, req mcreconcile.Request
 func (r *Reconciler) conclude(ctx context.Context, j *job, err error) error {
 	answer := fleet.Answer{
 		UID: string(j.render.UID), Generation: j.render.Generation,
-		HandledSync: syncRequest(j.render),
-		Content:     j.content,
+		Content: j.content,
+	}
+	if !j.owesSync {
+		answer.HandledSync = syncRequest(j.render)
 	}
 	var no *refusal
 	switch {
@@ -204,7 +208,8 @@ func (r *Reconciler) allow(ctx context.Context, j *job) error {
 }
 
 // subscribe joins the document's feed; the last good document is kept there while
-// the store fails, but what is told is the failure.
+// the store fails, but what is told is the failure. Where a sync is asked for, the
+// document is fetched now, and the sync is handled once that fetch has ended.
 func (r *Reconciler) subscribe(ctx context.Context, j *job) error {
 	source, err := r.Classes.Source(ctx, j.class)
 	if unusable, ok := errors.AsType[*store.Error](err); ok {
@@ -214,6 +219,10 @@ func (r *Reconciler) subscribe(ctx context.Context, j *job) error {
 		return err
 	}
 	snapshot := r.Feeds.Subscribe(j.sub, source, j.key, time.Duration(j.render.Spec.EffectiveInterval())*time.Second)
+	if asked := syncRequest(j.render); asked != "" {
+		snapshot = r.Feeds.Refresh(j.sub, asked)
+		j.owesSync = snapshot.Owed
+	}
 	if snapshot.Err != nil {
 		return fetchFailed(j.class, snapshot.Err)
 	}
@@ -222,6 +231,11 @@ func (r *Reconciler) subscribe(ctx context.Context, j *job) error {
 	}
 	j.document = snapshot.Document
 	return nil
+}
+
+// syncRequest is the value of the annotation that asks for a fetch now.
+func syncRequest(o client.Object) string {
+	return o.GetAnnotations()[v1alpha1.AnnotationSyncRequestedAt]
 }
 
 func (r *Reconciler) protect(_ context.Context, j *job) error {

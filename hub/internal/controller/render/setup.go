@@ -67,7 +67,7 @@ func (r *Reconciler) SetUp(ctx context.Context, mgr mcmanager.Manager, wakes *Wa
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return mcbuilder.ControllerManagedBy(mgr).Named("render").
-		Watches(&v1alpha1.DynamicConfigRender{}, r.onRender).
+		Watches(&v1alpha1.DynamicConfigRender{}, mchandler.EnqueueRequestForObject).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			NewQueue: mirror.NewFairQueue, MaxConcurrentReconciles: workers,
 			NeedLeaderElection: new(false), RecoverPanic: new(true),

@@ -10,6 +10,7 @@ import (
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/hub/internal/store"
 	"dynamic-config.rs/fleet/hub/internal/store/memory"
 )
 
@@ -150,7 +151,9 @@ func TestWakes_ASyncThatIsAskedFor(t *testing.T) {
 	asked.Annotations = map[string]string{v1alpha1.AnnotationSyncRequestedAt: "now"}
 	hub.mirrors.Upsert(s.name, asked)
 	s.eventually("the sync is echoed", func(a fleet.Answer) bool { return a.HandledSync == "now" })
-	gomega.NewWithT(t).Eventually(func() int { return documents.Fetches("app.json") }).WithTimeout(patience).Should(gomega.Equal(before + 1))
+	if n := documents.Fetches("app.json"); n != before+1 {
+		t.Errorf("echoed after %d fetches, want one", n-before)
+	}
 
 	// A reconnect that repeats the request asks for nothing.
 	reconnected := asked.DeepCopy()
@@ -159,6 +162,36 @@ func TestWakes_ASyncThatIsAskedFor(t *testing.T) {
 	s.eventually("the reconnect is answered", func(a fleet.Answer) bool { return a.Generation == 2 })
 	if n := documents.Fetches("app.json"); n != before+1 {
 		t.Errorf("the repeated request was fetched for: %d", n-before)
+	}
+}
+
+// What a failing fetch answers is an answer too.
+func TestWakes_ASyncThatIsAskedForAndFails(t *testing.T) {
+	c, documents := class(t, nil)
+	documents.Put("app.json", document)
+	s, render := newSpoke(t), web(c.Name)
+	long := int32(24 * 60 * 60)
+	render.Spec.IntervalSeconds = &long
+	s.says(render)
+	s.has(`"one"`)
+	documents.Fail(&store.Error{Reason: v1alpha1.ReasonStoreSealed, Op: "fetch", Key: "app.json"})
+	asked := render.DeepCopy()
+	asked.Annotations = map[string]string{v1alpha1.AnnotationSyncRequestedAt: "now"}
+	hub.mirrors.Upsert(s.name, asked)
+	a := s.eventually("the sync is echoed", func(a fleet.Answer) bool { return a.HandledSync == "now" })
+	if a.Refusal == nil || a.Refusal.CauseReason != v1alpha1.ReasonStoreSealed {
+		t.Errorf("echoed without the failure of its fetch: %+v", a)
+	}
+}
+
+// A refusal before any fetch handles the request: there is nothing to wait for.
+func TestWakes_ASyncThatIsAskedForAndNotAllowed(t *testing.T) {
+	c, _ := class(t, func(c *v1alpha1.ClusterDynamicConfigClass) { c.Spec.Namespaces = []string{"team-a"} })
+	s, render := newSpoke(t), web(c.Name)
+	render.Annotations = map[string]string{v1alpha1.AnnotationSyncRequestedAt: "now"}
+	s.says(render)
+	if a := s.refused(v1alpha1.ReasonClassNotAllowed, ""); a.HandledSync != "now" {
+		t.Errorf("the refusal handles %q", a.HandledSync)
 	}
 }
 

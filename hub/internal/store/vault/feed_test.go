@@ -2,6 +2,7 @@ package vault_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -141,7 +142,7 @@ func TestFeeds_AStoreThatAsksForPatienceIsLeftAlone(t *testing.T) {
 	source := class(vault.Config{Endpoint: server.URL, Credential: canary}, feed.Limits{Concurrency: 1})
 	subscribe := func(n int) feed.Snapshot {
 		sub := feed.Subscriber{Cluster: "east", Namespace: "team", Name: fmt.Sprint(n)}
-		feeds.Refresh(sub)
+		feeds.Refresh(sub, rand.Text())
 		return feeds.Subscribe(sub, source, policy.Key(fmt.Sprint("secret/", n)), time.Second)
 	}
 	g := gomega.NewWithT(t)

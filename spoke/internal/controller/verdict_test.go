@@ -70,7 +70,7 @@ func TestConclude(t *testing.T) {
 			v: refused(refusalAnswer(&fleetv1.Refusal{
 				ReadyReason: "RenderFailed", CauseCondition: "Applied", CauseReason: "SecrecyDowngrade", Message: "secret",
 			})),
-			want:      map[string]string{"Ready": "False/RenderFailed", "Fetched": "True/Fetched", "Applied": "False/SecrecyDowngrade"},
+			want:      map[string]string{"Ready": "False/RenderFailed", "Fetched": "True/Fetched", "Applied": "False/SecrecyDowngrade", "Stalled": "True/SecrecyDowngrade"},
 			lastError: true, renderedAt: &earlier,
 		},
 		"there is no such class": {
@@ -81,6 +81,16 @@ func TestConclude(t *testing.T) {
 		"a reason of a newer hub is a failure to render": {
 			v:         refused(refusalAnswer(&fleetv1.Refusal{ReadyReason: "SomethingNew", Message: "new"})),
 			want:      map[string]string{"Ready": "False/RenderFailed", "Applied": "True/Applied"},
+			lastError: true, renderedAt: &earlier,
+		},
+		"the target cannot be written until somebody changes it": {
+			v:         unapplied(deliverAnswer(""), &apply.Error{Reason: "TargetImmutable", Message: "immutable"}),
+			want:      map[string]string{"Ready": "False/RenderFailed", "Fetched": "True/Fetched", "Applied": "False/TargetImmutable", "Stalled": "True/TargetImmutable"},
+			lastError: true, renderedAt: &earlier,
+		},
+		"the class does not serve the Render": {
+			v:         refused(refusalAnswer(&fleetv1.Refusal{ReadyReason: "ClassNotAllowed", Message: "no"})),
+			want:      map[string]string{"Ready": "False/ClassNotAllowed", "Applied": "True/Applied", "Stalled": "True/ClassNotAllowed"},
 			lastError: true, renderedAt: &earlier,
 		},
 		"the target was not written": {
@@ -101,7 +111,7 @@ func TestConclude(t *testing.T) {
 			got := map[string]string{}
 			for _, c := range status.Conditions {
 				got[c.Type] = string(c.Status) + "/" + c.Reason
-				if c.Status == metav1.ConditionTrue && !c.LastTransitionTime.Equal(&earlier) {
+				if c.Status == metav1.ConditionTrue && c.Type != v1alpha1.ConditionStalled && !c.LastTransitionTime.Equal(&earlier) {
 					t.Errorf("%s: the time moved without a transition", c.Type)
 				}
 			}
@@ -140,6 +150,33 @@ func TestVerdict_SpeaksOfOneRenderOnly(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.v.speaksOf(tc.render); got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestVerdict_IsNews(t *testing.T) {
+	saw := func(reason, message string) *metav1.Condition {
+		return &metav1.Condition{Type: v1alpha1.ConditionReady, Reason: reason, Message: message}
+	}
+	good, bad := rendered(deliverAnswer(""), "", true), refused(refusalAnswer(&fleetv1.Refusal{ReadyReason: "ClassNotFound", Message: "no class"}))
+	for name, tc := range map[string]struct {
+		v      *verdict
+		before *metav1.Condition
+		want   bool
+	}{
+		"a new Render that is rendered is none":         {v: good},
+		"a Render that waited and is rendered is none":  {v: good, before: saw("Pending", "")},
+		"a Render that is pending is none":              {v: pending(testRender()), before: saw("RenderFailed", "")},
+		"a new Render that fails is":                    {v: bad, want: true},
+		"a Render that recovers is":                     {v: good, before: saw("RenderFailed", "down"), want: true},
+		"a Render that fails for another cause is":      {v: bad, before: saw("ClassNotFound", "another class"), want: true},
+		"a Render that fails for the same cause is not": {v: bad, before: saw("ClassNotFound", "no class")},
+		"a Render that stays rendered is none":          {v: good, before: saw("Rendered", stateRendered.message)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.v.isNews(tc.before); got != tc.want {
 				t.Errorf("want %v, got %v", tc.want, got)
 			}
 		})
