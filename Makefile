@@ -23,6 +23,10 @@ DATE    := $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 STAMP   := dynamic-config.rs/fleet/internal/version
 LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Commit=$(COMMIT) -X $(STAMP).Date=$(DATE)
 
+# What images are called, and what they are for.
+IMAGE_PREFIX  ?= dynamic-config.rs/fleet
+ARCHITECTURES ?= amd64 arm64
+
 # Two packages at a time: each may run several API servers.
 TEST_PACKAGES ?= ./...
 TEST_FLAGS    ?= -race -shuffle=on -p 2 -timeout 30m
@@ -43,9 +47,9 @@ help: ## Show this list
 
 .PHONY: tools
 tools: ## Build the tools that the targets here use, ahead of their first use
-	@for tool in buf controller-gen golangci-lint; do \
+	@for tool in buf controller-gen golangci-lint helm helm-docs; do \
 		echo "tools: $$tool"; begin=$$SECONDS; \
-		$(TOOL) $$tool --version >/dev/null; \
+		$(TOOL) -n $$tool >/dev/null; \
 		echo "tools: $$tool is ready after $$((SECONDS - begin)) s"; \
 	done
 
@@ -60,7 +64,7 @@ clean: ## Remove what was built in this folder; the caches of tools and servers 
 ##@ Development
 
 .PHONY: generate
-generate: generate-api generate-proto ## Generate code and manifests
+generate: generate-api generate-proto generate-kustomize ## Generate code and manifests
 
 .PHONY: generate-api
 generate-api: ## Generate deep copies and CustomResourceDefinitions from api/
@@ -70,6 +74,15 @@ generate-api: ## Generate deep copies and CustomResourceDefinitions from api/
 .PHONY: generate-proto
 generate-proto: ## Generate Go code from proto/
 	$(BUF) generate
+
+.PHONY: generate-kustomize
+generate-kustomize: ## Render deploy/kustomize from the charts, and document their values
+	tools/kustomize.sh
+	$(TOOL) helm-docs --chart-search-root=deploy/charts --template-files=./README.md.gotmpl --sort-values-order=file --log-level=error
+
+.PHONY: generate-charts
+generate-charts: ## Keep what the charts render, for the review of a change
+	go test ./deploy/charts -run RenderWhatIsKept -update
 
 .PHONY: fmt
 fmt: ## Format Go and protobuf files
@@ -89,6 +102,24 @@ lint-fix: ## Run the linters and correct what they can
 build: ## Build the binaries into bin/
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
+.PHONY: binaries
+binaries: ## Build static Linux binaries into out/linux-<architecture>/
+	@for arch in $(ARCHITECTURES); do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o out/linux-$$arch/ ./cmd/...; \
+	done
+
+.PHONY: images
+images: binaries ## Build the images into out/images, as OCI layouts and archives, without an engine
+	@for command in hub spoke; do \
+		go run -C tools/release ./image -name $(IMAGE_PREFIX)/$$command:$(VERSION) -command $$command \
+			-binaries ../../out -out ../../out/images -version $(VERSION) -commit $(COMMIT) -date $(DATE) \
+			-architectures "$(ARCHITECTURES)"; \
+	done
+
+.PHONY: release-dry
+release-dry: binaries images ## Make what a release holds in out/release, and publish nothing
+	tools/release.sh $(VERSION) $(COMMIT) $(DATE)
+
 .PHONY: demo
 demo: build ## Run hub and spokes on real API servers and show them at work
 	@$(MAKE) testbin TESTBIN="etcd kubernetes"
@@ -99,6 +130,7 @@ demo: build ## Run hub and spokes on real API servers and show them at work
 .PHONY: test
 test: testbin build ## Run every test, on real servers, with the race detector
 	go test $(TEST_FLAGS) $(TEST_PACKAGES)
+	go test -C tools/release ./...
 	@$(MAKE) test-alerts
 
 .PHONY: test-alerts
@@ -110,6 +142,15 @@ cover: testbin build ## Run every test and show the coverage of each function
 	@mkdir -p out
 	go test $(TEST_FLAGS) -coverpkg=./... -coverprofile=out/cover.out $(TEST_PACKAGES)
 	go tool cover -func=out/cover.out
+
+.PHONY: e2e-kind
+e2e-kind: ## Play every story on kind clusters; builds engine, node and images. KEEP=1 leaves them up
+	@$(MAKE) images ARCHITECTURES=$$(go env GOARCH) IMAGE_PREFIX=dynamic-config.e2e VERSION=e2e
+	@$(MAKE) testbin TESTBIN="consul vault"
+	tools/kind/images.sh
+	@# What the run compiles is fetched here: it has no network there.
+	$(TOOL) -n helm >/dev/null && go vet -tags kind ./e2e/...
+	KEEP=$(KEEP) tools/kind/run.sh go test -tags kind -count=1 -v -timeout 90m ./e2e/kind
 
 .PHONY: bench
 bench: testbin build ## Load a real hub with BENCH="-spokes 1000 -renders 100"; the table goes to out/bench.json too
@@ -142,9 +183,10 @@ verify-modules: ## Check that go.mod and go.sum hold what is needed and no more
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
 	cd tools/promql && go mod tidy -diff
+	cd tools/release && go mod tidy -diff
 
 # By content and not by git, so that it holds in a tree with uncommitted work too.
-GENERATED = find api deploy/crds proto -type f | LC_ALL=C sort | xargs sha256sum
+GENERATED = find api deploy/crds deploy/kustomize deploy/charts proto -type f | LC_ALL=C sort | xargs sha256sum
 
 .PHONY: verify-generate
 verify-generate: ## Check that generating again changes, adds and removes no file

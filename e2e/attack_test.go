@@ -82,7 +82,7 @@ func TestAttacks_OnASession(t *testing.T) {
 		"the certificate of a suspended cluster": {root.forge(t, nil, suspended.Name), verdict{codes.FailedPrecondition, identity.ReasonSuspended}, suspended.Name},
 	} {
 		t.Run(title, func(t *testing.T) {
-			want := line{"event": "session", "verdict": "refused", "reason": tc.want.reason, "from": "127.0.0.1"}
+			want := line{"event": "session", "verdict": "refused", "reason": tc.want.reason, "from": fleet.From()}
 			if tc.cluster != "" {
 				want["cluster"] = tc.cluster
 			}

@@ -48,14 +48,22 @@ func TestCanary_AStoreCredentialStaysOnTheHub(t *testing.T) {
 
 	t.Run("nothing on the disk of a spoke cluster holds it", func(t *testing.T) {
 		for _, spoke := range fleet.Spokes {
-			if found := filesWith(t, spoke.Dir, token); len(found) > 0 {
+			disk, err := spoke.Disk(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := filesWith(t, disk, token); len(found) > 0 {
 				t.Errorf("%s: found in %v", spoke.Name, found)
 			}
-			if found := filesWith(t, spoke.Dir, []byte(value)); len(found) == 0 {
+			if found := filesWith(t, disk, []byte(value)); len(found) == 0 {
 				t.Errorf("%s: the search does not find the document in etcd either", spoke.Name)
 			}
 		}
-		if found := filesWith(t, fleet.Hub.Dir, token); len(found) == 0 {
+		disk, err := fleet.Hub.Disk(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := filesWith(t, disk, token); len(found) == 0 {
 			t.Error("the search does not find the credential on the hub either")
 		}
 	})

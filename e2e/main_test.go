@@ -1,5 +1,6 @@
 // Package e2e_test plays the product's stories on real parts: three control planes,
-// Consul with ACLs, and the hub and two agents as processes of their own.
+// Consul with ACLs, and the hub and two agents as processes of their own. By
+// package e2e/kind they play on kind clusters too, with everything in pods.
 package e2e_test
 
 import (
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"dynamic-config.rs/fleet/e2e/internal/kind"
 	"dynamic-config.rs/fleet/e2e/internal/stage"
 	"dynamic-config.rs/fleet/internal/testenv"
 )
@@ -20,6 +22,8 @@ const patience = 90 * time.Second
 var (
 	fleet  *stage.Stage
 	consul *testenv.ConsulServer
+	// startVault is a Vault of the story's own, or the one that all share.
+	startVault = testenv.Vault
 )
 
 func TestMain(m *testing.M) {
@@ -28,6 +32,9 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	ctx := context.Background()
+	if state := os.Getenv(kind.StateVariable); state != "" {
+		return runOnKind(ctx, m, state)
+	}
 	dir, err := os.MkdirTemp("", "dynamic-config-e2e-")
 	if err != nil {
 		log.Print(err)
@@ -47,9 +54,7 @@ func run(m *testing.M) int {
 	defer consul.Stop()
 	began := time.Now()
 	fleet, err = stage.Start(ctx, stage.Options{
-		Dir: dir, Spokes: []string{"east", "west"},
-		HubArgs:   []string{"--heartbeat=2s", "--ca-rotation-grace=1s"},
-		SpokeArgs: []string{"--reconnect-after-session=1s", "--reconnect-min=200ms", "--reconnect-max=2s"},
+		Dir: dir, Spokes: []string{"east", "west"}, HubArgs: stage.TestHubArgs(), SpokeArgs: stage.TestSpokeArgs(),
 	})
 	if err != nil {
 		log.Print(err)
@@ -57,5 +62,17 @@ func run(m *testing.M) int {
 	}
 	defer fleet.Stop()
 	log.Printf("three control planes, a hub and two agents are up after %.1f s", time.Since(began).Seconds())
+	return m.Run()
+}
+
+// runOnKind plays the stories on kind clusters that another program has set up.
+func runOnKind(ctx context.Context, m *testing.M, state string) int {
+	clusters, err := kind.Attach(state)
+	if err != nil {
+		log.Print(err)
+		return 1
+	}
+	fleet, consul = clusters.Stage(ctx), clusters.Consul()
+	startVault = func(testing.TB) *testenv.VaultServer { return clusters.Vault() }
 	return m.Run()
 }

@@ -80,7 +80,7 @@ func everySecond(namespace, class, key string) *v1alpha1.DynamicConfigRender {
 }
 
 func TestVault_ADocumentBecomesASecretEverywhereAndFollows(t *testing.T) {
-	vault := testenv.Vault(t)
+	vault := startVault(t)
 	putVault(t, vault, "follow/app", "red")
 	vaultClass(t, vault, "vault-follow", "follow/")
 	namespaces(t, "vault-follow")
@@ -116,7 +116,7 @@ func TestVault_ADocumentBecomesASecretEverywhereAndFollows(t *testing.T) {
 }
 
 func TestVault_ADocumentNeverGoesIntoAConfigMap(t *testing.T) {
-	vault := testenv.Vault(t)
+	vault := startVault(t)
 	putVault(t, vault, "downgrade/app", "red")
 	vaultClass(t, vault, "vault-downgrade", "downgrade/")
 	namespaces(t, "vault-downgrade")

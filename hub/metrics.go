@@ -8,6 +8,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"dynamic-config.rs/fleet/hub/internal/metrics"
+	"dynamic-config.rs/fleet/internal/version"
 )
 
 // observers count what happens inside.
@@ -44,6 +45,7 @@ func ownNumbers(p parts, s *serving) []prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value)
 	}
 	return []prometheus.Collector{
+		version.Metric("hub"),
 		gauge("dynamicconfig_hub_sessions", "Spokes that hold a session with this replica.",
 			func() float64 { return float64(len(p.clusters.Clusters())) }),
 		counter("dynamicconfig_hub_deliveries_total", "Contents of a target that this replica sent to a spoke.",

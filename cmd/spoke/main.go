@@ -64,6 +64,7 @@ func run(ctx context.Context) error {
 	if config.REST, err = ctrl.GetConfig(); err != nil {
 		return fmt.Errorf("find the API server: %w", err)
 	}
+	log.Info("Starting", "version", version.String())
 	defer telemetry.StartTracing(ctx, log, "dynamic-config-spoke", version.Version)()
 	return spoke.Run(ctrl.LoggerInto(ctx, log), config)
 }

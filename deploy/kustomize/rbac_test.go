@@ -4,14 +4,18 @@ package kustomize_test
 
 import (
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/internal/testbin"
@@ -37,7 +41,7 @@ type access struct {
 
 func TestHub(t *testing.T) {
 	apply(t, "hub")
-	check(t, "dynamic-config-hub", map[string]access{
+	check(t, own, "dynamic-config-hub", map[string]access{
 		"watches classes in every namespace":       {"watch", group, "dynamicconfigclasses", "", "", "", true},
 		"watches cluster classes":                  {"watch", group, "clusterdynamicconfigclasses", "", "", "", true},
 		"watches SpokeClusters":                    {"watch", group, "spokeclusters", "", "", "", true},
@@ -71,7 +75,7 @@ func TestHub(t *testing.T) {
 
 func TestSpoke(t *testing.T) {
 	apply(t, "spoke")
-	check(t, "dynamic-config-spoke", map[string]access{
+	check(t, own, "dynamic-config-spoke", map[string]access{
 		"watches Renders":                        {"watch", group, "dynamicconfigrenders", "", "", "", true},
 		"writes a Render's status":               {"update", group, "dynamicconfigrenders", "status", "team-a", "r", true},
 		"does not write a Render's spec":         {"update", group, "dynamicconfigrenders", "", "team-a", "r", false},
@@ -93,6 +97,62 @@ func TestSpoke(t *testing.T) {
 		"reads no Pods":                          {"list", "", "pods", "", "team-a", "", false},
 		"does not give itself more":              {"update", rbacv1.GroupName, "clusterroles", "", "", "dynamic-config-spoke", false},
 	})
+}
+
+// TestSpokeInSomeNamespaces holds the agent of another namespace to what the chart
+// gives it for two.
+func TestSpokeInSomeNamespaces(t *testing.T) {
+	const home = "teams-agent"
+	rendered, err := os.ReadFile(filepath.Join("..", "charts", "spoke", "testdata", "namespaces.golden.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{home, "team-a", "team-b"} {
+		if err := cluster.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubectlApply(t, strings.ReplaceAll(string(rendered), own, home), "--filename", "-")
+	check(t, home, "dynamic-config-spoke", map[string]access{
+		"watches Renders in one of them":        {"watch", group, "dynamicconfigrenders", "", "team-a", "", true},
+		"watches Renders in the other":          {"watch", group, "dynamicconfigrenders", "", "team-b", "", true},
+		"writes a target in one of them":        {"patch", "", "secrets", "", "team-b", "a", true},
+		"does not watch Renders everywhere":     {"watch", group, "dynamicconfigrenders", "", "", "", false},
+		"does not watch Renders in a third":     {"watch", group, "dynamicconfigrenders", "", "team-c", "", false},
+		"reads no Secrets in a third":           {"get", "", "secrets", "", "team-c", "a", false},
+		"writes no target in a third":           {"create", "", "secrets", "", "team-c", "", false},
+		"keeps its identity":                    {"patch", "", "secrets", "", home, "dynamic-config-spoke-identity", true},
+		"reads no other Secret of its own home": {"get", "", "secrets", "", home, "join", false},
+	})
+}
+
+// The roles that tenants have of Kubernetes cover Renders.
+func TestTenants(t *testing.T) {
+	apply(t, "spoke")
+	for name, c := range map[string]struct {
+		role, verb string
+		covered    bool
+	}{
+		"who views sees Renders":                  {"dynamic-config-renders-view", "list", true},
+		"who views changes none":                  {"dynamic-config-renders-view", "patch", false},
+		"who edits makes Renders":                 {"dynamic-config-renders-edit", "create", true},
+		"who edits says nothing of their outcome": {"dynamic-config-renders-edit", "update/status", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			role := &rbacv1.ClusterRole{}
+			if err := cluster.Client.Get(t.Context(), client.ObjectKey{Name: c.role}, role); err != nil {
+				t.Fatal(err)
+			}
+			verb, subresource, _ := strings.Cut(c.verb, "/")
+			resource := strings.TrimSuffix("dynamicconfigrenders/"+subresource, "/")
+			covered := slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
+				return slices.Contains(r.Resources, resource) && slices.Contains(r.Verbs, verb)
+			})
+			if covered != c.covered {
+				t.Errorf("covered: %t", covered)
+			}
+		})
+	}
 }
 
 // TestNoWildcards reads what was applied: a star would pass every case above
@@ -118,26 +178,31 @@ func TestNoWildcards(t *testing.T) {
 // apply does what the docs tell a user to do.
 func apply(t *testing.T, side string) {
 	t.Helper()
+	kubectlApply(t, "", "--kustomize", side)
+}
+
+func kubectlApply(t *testing.T, stdin string, args ...string) {
+	t.Helper()
 	kubectl, err := testbin.Path("kubectl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), kubectl, "--kubeconfig", cluster.Kubeconfig,
-		"apply", "--server-side", "--kustomize", side)
+	cmd := exec.CommandContext(t.Context(), kubectl, append([]string{"--kubeconfig", cluster.Kubeconfig, "apply", "--server-side"}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
 }
 
 // check asks the API server for each case what the ServiceAccount may do.
-func check(t *testing.T, account string, cases map[string]access) {
+func check(t *testing.T, home, account string, cases map[string]access) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
 			c := cases[name]
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User:   "system:serviceaccount:" + own + ":" + account,
-				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + own, "system:authenticated"},
+				User:   "system:serviceaccount:" + home + ":" + account,
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
 				ResourceAttributes: &authorizationv1.ResourceAttributes{
 					Verb: c.verb, Group: c.group, Resource: c.resource, Subresource: c.subresource,
 					Namespace: c.namespace, Name: c.name,

@@ -62,6 +62,12 @@ func StartConsul(ctx context.Context, options ConsulOptions) (*ConsulServer, err
 	return s, nil
 }
 
+// ConnectConsul is a server with ACLs that somebody else runs, by its address and
+// its management token. It cannot be paused or stopped.
+func ConnectConsul(addr, token string) *ConsulServer {
+	return &ConsulServer{Addr: addr, Token: token, scheme: "http", client: http.DefaultClient}
+}
+
 // configure writes what the options say into files, and answers the arguments that do
 // not change from one try to start to the next.
 func (s *ConsulServer) configure(options ConsulOptions) ([]string, error) {

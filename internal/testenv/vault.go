@@ -40,6 +40,12 @@ func StartVault(ctx context.Context) (*VaultServer, error) {
 	return s, nil
 }
 
+// ConnectVault is a server that somebody else runs, by its address and its root
+// token. It cannot be paused, unsealed or stopped.
+func ConnectVault(addr, token string) *VaultServer {
+	return &VaultServer{Addr: addr, Token: token}
+}
+
 // start starts the process on a free port and waits until it is unsealed.
 func (s *VaultServer) start(ctx context.Context) error {
 	ports, err := FreePorts(ctx, 1)

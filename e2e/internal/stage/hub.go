@@ -41,11 +41,23 @@ type Hub struct {
 
 	args   []string
 	binary string
+	// deployed takes the place of the replicas where somebody else runs them; serving
+	// is how many it runs then.
+	deployed Deployed
+	serving  int
 }
 
-// Start starts the hub with one replica and waits until it is ready. The further flags
-// are for this start alone.
-func (h *Hub) Start(ctx context.Context, flags ...string) error { return h.Scale(ctx, 1, flags...) }
+// Start starts the hub with one replica and waits until it is ready; somebody else's
+// with as many as that one runs. The further flags are for this start alone.
+func (h *Hub) Start(ctx context.Context, flags ...string) error {
+	if h.deployed != nil {
+		return h.deployed.Start(ctx, flags...)
+	}
+	return h.Scale(ctx, 1, flags...)
+}
+
+// Serving is how many replicas serve at the same time after a Start.
+func (h *Hub) Serving() int { return max(1, h.serving) }
 
 // Scale has n replicas run and leads spokes to them: the first n, started where they do
 // not run, with further flags if there are any. Those beyond n are asked to end.
@@ -89,6 +101,9 @@ func (h *Hub) Route(replicas ...*Replica) {
 
 // Kill ends every replica as kill -9 does.
 func (h *Hub) Kill() {
+	if h.deployed != nil {
+		h.deployed.Kill()
+	}
 	for _, r := range h.Replicas {
 		r.Kill()
 	}
@@ -96,6 +111,9 @@ func (h *Hub) Kill() {
 
 // Terminate asks every replica to end, as a kubelet does, and waits for them.
 func (h *Hub) Terminate(ctx context.Context) error {
+	if h.deployed != nil {
+		return h.deployed.Terminate(ctx)
+	}
 	var ends errgroup.Group
 	for _, r := range h.Replicas {
 		ends.Go(func() error { return r.Terminate(ctx) })
@@ -105,6 +123,9 @@ func (h *Hub) Terminate(ctx context.Context) error {
 
 // Log is everything that the replicas wrote.
 func (h *Hub) Log() ([]byte, error) {
+	if h.deployed != nil {
+		return h.deployed.Log()
+	}
 	var all []byte
 	for _, r := range h.Replicas {
 		log, err := r.Log()
@@ -116,8 +137,12 @@ func (h *Hub) Log() ([]byte, error) {
 	return all, nil
 }
 
-// Audit is every line of the replicas' audit logs, runs before this one included.
+// Audit is every line of the replicas' audit logs, runs before this one included; of
+// pods, those of the pods that are there.
 func (h *Hub) Audit() ([]byte, error) {
+	if h.deployed != nil {
+		return auditLines(h.deployed.Log())
+	}
 	var all []byte
 	for _, r := range h.Replicas {
 		lines, err := os.ReadFile(r.auditLog())

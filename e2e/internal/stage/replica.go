@@ -48,16 +48,23 @@ func (r *Replica) Start(ctx context.Context, flags ...string) error {
 		return err
 	}
 	metrics := r.MetricsURL[len("http://") : len(r.MetricsURL)-len("/metrics")]
-	r.program, err = testenv.StartProgram(ctx, r.hub.Dir, r.Name, r.hub.binary, append([]string{
+	args, err := knownTo(ctx, r.hub.binary, append([]string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=" + r.Name,
 		"--listen-address=" + r.Address, "--server-names=127.0.0.1",
 		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + r.health,
 		"--log-level=debug", "--audit-log=" + r.auditLog(),
-	}, slices.Concat(r.hub.args, flags)...)...)
+	}, slices.Concat(r.hub.args, flags)...))
 	if err != nil {
 		return err
 	}
-	return r.program.WaitReady(ctx, probe("http://"+r.health+"/readyz"))
+	if r.program, err = testenv.StartProgram(ctx, r.hub.Dir, r.Name, r.hub.binary, args...); err != nil {
+		return err
+	}
+	// What a kubelet asks: ready, then alive.
+	if err := r.program.WaitReady(ctx, probe("http://"+r.health+"/readyz")); err != nil {
+		return err
+	}
+	return probe("http://" + r.health + "/healthz")(ctx)
 }
 
 func (r *Replica) auditLog() string { return filepath.Join(r.hub.Dir, r.Name+"-audit.log") }

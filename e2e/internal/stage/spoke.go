@@ -28,6 +28,8 @@ type Spoke struct {
 	caFile  string   // what an installer hands to the agent
 	joining []string // the flags of a join
 	program *testenv.Program
+	// deployed takes the place of the process where somebody else runs it.
+	deployed Deployed
 }
 
 // Enrol registers the cluster on the hub and keeps what its agent needs: the hub's
@@ -84,6 +86,9 @@ func (s *Spoke) Token(ctx context.Context, audience string) (string, error) {
 // Start starts the agent process and waits until it is ready, which does not mean
 // that it is connected.
 func (s *Spoke) Start(ctx context.Context) error {
+	if s.deployed != nil {
+		return s.deployed.Start(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	ports, err := testenv.FreePorts(ctx, 2)
@@ -95,13 +100,16 @@ func (s *Spoke) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.program, err = testenv.StartProgram(ctx, s.Dir, "spoke", s.binary, append([]string{
+	args, err := knownTo(ctx, s.binary, append([]string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--cluster=" + s.Name,
 		"--hub-address=" + s.hub.Address, "--hub-ca-file=" + s.caFile,
 		"--health-probe-bind-address=" + loopback + ports[0], "--metrics-bind-address=" + loopback + ports[1],
 		"--log-level=debug",
-	}, slices.Concat(s.joining, s.args)...)...)
+	}, slices.Concat(s.joining, s.args)...))
 	if err != nil {
+		return err
+	}
+	if s.program, err = testenv.StartProgram(ctx, s.Dir, "spoke", s.binary, args...); err != nil {
 		return err
 	}
 	return s.program.WaitReady(ctx, probe(s.HealthURL))
@@ -117,10 +125,18 @@ func (s *Spoke) Twin() *Spoke {
 
 // Kill ends the agent process as kill -9 does.
 func (s *Spoke) Kill() {
+	if s.deployed != nil {
+		s.deployed.Kill()
+	}
 	if s.program != nil {
 		s.program.Kill()
 	}
 }
 
 // Log is everything the agent process wrote.
-func (s *Spoke) Log() ([]byte, error) { return s.program.Log() }
+func (s *Spoke) Log() ([]byte, error) {
+	if s.deployed != nil {
+		return s.deployed.Log()
+	}
+	return s.program.Log()
+}

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,17 @@ const module = "module dynamic-config.rs/fleet\n"
 // startTimeout bounds the start of one process of ours, on a busy machine.
 const startTimeout = 90 * time.Second
 
+// TestHubArgs are flags of a hub whose heartbeats and rotations tests wait for.
+func TestHubArgs() []string { return []string{"--heartbeat=2s", "--ca-rotation-grace=1s"} }
+
+// TestSpokeArgs are flags of agents whose reconnections tests wait for.
+func TestSpokeArgs() []string {
+	return []string{"--reconnect-after-session=1s", "--reconnect-min=200ms", "--reconnect-max=2s"}
+}
+
+// From is the address from which the hub sees this process connect.
+func (s *Stage) From() string { return cmp.Or(s.ListenHost, "127.0.0.1") }
+
 // Options say what is set up.
 type Options struct {
 	// Dir keeps kubeconfigs and logs; it must exist.
@@ -33,12 +45,18 @@ type Options struct {
 	HubArgs []string
 	// SpokeArgs are further flags of the agents.
 	SpokeArgs []string
+	// HubBinary and SpokeBinary are run instead of those in bin. Of the flags, they
+	// get those that they know: they may be of another version.
+	HubBinary, SpokeBinary string
 }
 
 // Stage is a fleet that runs.
 type Stage struct {
 	Hub    *Hub
 	Spokes []*Spoke
+	// ListenHost is the host on which a server of this process is reached by the
+	// hub; loopback when empty.
+	ListenHost string
 
 	root string
 }
@@ -85,10 +103,13 @@ func Clusters(ctx context.Context, o Options) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{root: root, Hub: &Hub{Cluster: clusters[0], args: o.HubArgs, binary: filepath.Join(root, "bin", "hub")}}
+	s := &Stage{root: root, Hub: &Hub{
+		Cluster: clusters[0], args: o.HubArgs, binary: cmp.Or(o.HubBinary, filepath.Join(root, "bin", "hub")),
+	}}
 	for i, name := range o.Spokes {
 		s.Spokes = append(s.Spokes, &Spoke{
-			Cluster: clusters[i+1], Name: name, hub: s.Hub, args: o.SpokeArgs, binary: filepath.Join(root, "bin", "spoke"),
+			Cluster: clusters[i+1], Name: name, hub: s.Hub, args: o.SpokeArgs,
+			binary: cmp.Or(o.SpokeBinary, filepath.Join(root, "bin", "spoke")),
 		})
 	}
 	if err := s.install(ctx); err != nil {
@@ -107,8 +128,11 @@ func (s *Stage) install(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Stop ends every process.
+// Stop ends every process that the stage started.
 func (s *Stage) Stop() error {
+	if s.Hub.deployed != nil {
+		return nil
+	}
 	var err error
 	for _, spoke := range s.Spokes {
 		spoke.Kill()

@@ -3,6 +3,8 @@ package syncclient
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"dynamic-config.rs/fleet/internal/version"
 )
 
 var (
@@ -20,4 +22,4 @@ var (
 	})
 )
 
-func init() { metrics.Registry.MustRegister(connected, unknownFrames, certificateExpiry) }
+func init() { metrics.Registry.MustRegister(connected, unknownFrames, certificateExpiry, version.Metric("spoke")) }

@@ -1,0 +1,44 @@
+{{- /* Names are fixed: the classes and SpokeClusters of a cluster have one hub. */ -}}
+{{- define "hub.name" -}}
+dynamic-config-hub
+{{- end -}}
+
+{{- define "hub.selector" -}}
+app.kubernetes.io/name: dynamic-config-hub
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "hub.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{ include "hub.selector" . }}
+app.kubernetes.io/component: hub
+app.kubernetes.io/part-of: dynamic-config
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "hub.metadata" -}}
+name: {{ include "hub.name" . }}
+namespace: {{ .Release.Namespace }}
+labels:
+  {{- include "hub.labels" . | nindent 2 }}
+{{- end -}}
+
+{{- define "hub.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Names in the hub's certificate: those of its Service, and the user's. */ -}}
+{{- define "hub.serverNames" -}}
+{{- $name := include "hub.name" . -}}
+{{- $service := printf "%s.%s.svc" $name .Release.Namespace -}}
+{{- join "," (concat (list $service (printf "%s.cluster.local" $service)) .Values.serverNames | uniq) -}}
+{{- end -}}

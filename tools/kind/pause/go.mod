@@ -1,0 +1,3 @@
+module dynamic-config.rs/fleet/tools/kind/pause
+
+go 1.26.0
