@@ -20,7 +20,6 @@ func (r *Reconciler) apply(ctx context.Context, a *answer, d apply.Desired) (app
 	result, err := r.applier.Apply(ctx, d)
 	applySeconds.Observe(time.Since(began).Seconds())
 	if err != nil {
-		countFailure(apply.ReasonOf(err))
 		tracing.End(span, apply.ReasonOf(err))
 		return result, err
 	}

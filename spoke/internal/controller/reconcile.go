@@ -105,6 +105,7 @@ func (r *Reconciler) unwritten(ctx context.Context, a *answer, err error) *verdi
 	}
 	reason := apply.ReasonOf(err)
 	applyTotal.WithLabelValues(reason).Inc()
+	countFailure(reason)
 	ctrl.LoggerFrom(ctx).V(1).Info("Target not written", "reason", reason, "cause", err.Error())
 	a.result(code, reason, err.Error())
 	return unapplied(a, err)
