@@ -43,7 +43,10 @@ func Read(t *testing.T, file, heading string) Page {
 }
 
 // description is the text form of a prometheus.Desc, which has no other.
-var description = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
+var (
+	description = regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	constLabel  = regexp.MustCompile(`(\w+)=`)
+)
 
 // Described are our metrics that collectors describe, with their labels.
 func Described(t *testing.T, collectors ...prometheus.Collector) map[string]string {
@@ -62,7 +65,11 @@ func Described(t *testing.T, collectors ...prometheus.Collector) map[string]stri
 			t.Fatalf("not understood: %s", d)
 		}
 		if strings.HasPrefix(parts[1], prefix) {
-			all[parts[1]] = labelSet(parts[2])
+			labels := parts[3]
+			for _, constant := range constLabel.FindAllStringSubmatch(parts[2], -1) {
+				labels += " " + constant[1]
+			}
+			all[parts[1]] = labelSet(labels)
 		}
 	}
 	return all
