@@ -43,7 +43,7 @@ func large(ctx context.Context, r *rig) error {
 }
 
 // idle looks at a hub to which nothing happens.
-func (r *rig) idle(ctx context.Context, phase string, f *fakes) error {
+func (r *rig) idle(ctx context.Context, phase string, _ *fakes) error {
 	before, err := r.stage.Hub.Usage(ctx)
 	if err != nil {
 		return err

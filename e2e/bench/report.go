@@ -44,7 +44,7 @@ func (r *report) percentiles(phase, what string, all []time.Duration) (p50, p99 
 
 // write writes the figures as JSON, with what is to know of the machine.
 func (r *report) write(file string) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(map[string]any{

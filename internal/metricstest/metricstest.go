@@ -43,10 +43,10 @@ func Read(t *testing.T, file, heading string) Page {
 }
 
 // description is the text form of a prometheus.Desc, which has no other.
-var description = regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{(.*)\}, variableLabels: \{([^}]*)\}`)
-
-// constant is the name of a label whose value never varies.
-var constant = regexp.MustCompile(`(\w+)="`)
+var (
+	description = regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	constLabel  = regexp.MustCompile(`(\w+)=`)
+)
 
 // Described are our metrics that collectors describe, with their labels.
 func Described(t *testing.T, collectors ...prometheus.Collector) map[string]string {
@@ -66,8 +66,8 @@ func Described(t *testing.T, collectors ...prometheus.Collector) map[string]stri
 		}
 		if strings.HasPrefix(parts[1], prefix) {
 			labels := parts[3]
-			for _, name := range constant.FindAllStringSubmatch(parts[2], -1) {
-				labels += "," + name[1]
+			for _, constant := range constLabel.FindAllStringSubmatch(parts[2], -1) {
+				labels += " " + constant[1]
 			}
 			all[parts[1]] = labelSet(labels)
 		}
