@@ -22,4 +22,6 @@ var (
 	})
 )
 
-func init() { metrics.Registry.MustRegister(connected, unknownFrames, certificateExpiry, version.Metric("spoke")) }
+func init() {
+	metrics.Registry.MustRegister(connected, unknownFrames, certificateExpiry, version.Metric("spoke"))
+}
