@@ -72,28 +72,34 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := registerMetrics(collectors(ctx, mgr.GetLocalManager().GetCache(), parts, serving)); err != nil {
 		return err
 	}
+	if err := addRunnables(mgr, parts, serving); err != nil {
+		return err
+	}
+	return runUntilDrained(ctx, mgr, serving, cfg.DrainWindow)
+}
+
+// addRunnables has the manager run everything that is no controller, and answer probes.
+func addRunnables(mgr mcmanager.Manager, p parts, s *serving) error {
+	local := mgr.GetLocalManager()
 	for _, r := range []manager.Runnable{
-		everyReplica(feeds.Run),
-		everyReplica(secrets.Authority.Run),
-		everyReplica(audits.Run),
-		everyReplica(func(ctx context.Context) error { return mirrors.Run(ctx, mgr) }),
-		everyReplica(serving.run),
-		everyReplica(peers.presence.Run),
-		everyReplica(peers.leader.Run),
-		&spokecluster.Counter{Fleet: clusters, Registry: spokes},
-		&spokecluster.Keeper{Hub: mgr.GetLocalManager().GetCache(), Leader: peers.leader, Replicas: peers.watch, Registry: spokes},
+		everyReplica(p.feeds.Run),
+		everyReplica(p.secrets.Authority.Run),
+		everyReplica(p.audits.Run),
+		everyReplica(func(ctx context.Context) error { return p.mirrors.Run(ctx, mgr) }),
+		everyReplica(s.run),
+		everyReplica(p.peers.presence.Run),
+		everyReplica(p.peers.leader.Run),
+		&spokecluster.Counter{Fleet: p.clusters, Registry: p.registry},
+		&spokecluster.Keeper{Hub: local.GetCache(), Leader: p.peers.leader, Replicas: p.peers.watch, Registry: p.registry},
 	} {
-		if err := mgr.GetLocalManager().Add(r); err != nil {
+		if err := local.Add(r); err != nil {
 			return err
 		}
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
-	if err := mgr.AddReadyzCheck("serving", serving.ready); err != nil {
-		return err
-	}
-	return runUntilDrained(ctx, mgr, serving, cfg.DrainWindow)
+	return mgr.AddReadyzCheck("serving", s.ready)
 }
 
 // runUntilDrained keeps everything running while spokes leave, so that one that

@@ -30,9 +30,9 @@ func registerMetrics(all []prometheus.Collector) error {
 // collectors are the hub's metrics. Their names are API: docs/metrics.md.
 func collectors(ctx context.Context, hub client.Reader, p parts, s *serving) []prometheus.Collector {
 	return append(ownNumbers(p, s),
-		metrics.NewObjects(ctx, hub, p.observers.stores),
+		metrics.NewObjects(ctx, hub, p.stores),
 		metrics.NewSessions(p.clusters, s.sessions.Certificates),
-		p.observers.deliveries,
+		p.deliveries,
 	)
 }
 

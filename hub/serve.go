@@ -65,7 +65,7 @@ func newServing(cfg Config, p parts, hub cache.Cache) (*serving, error) {
 	peers := &peer.Verifier{Roots: ca.Roots, TrustDomain: ca.TrustDomain(), Now: time.Now}
 	s := &serving{listener: listener, clusters: p.clusters, cache: hub, sessions: syncserver.New(syncserver.Config{
 		Fleet: p.clusters, Mirror: p.mirrors, Registry: p.registry, Peers: peers, Bundle: ca.BundleDER,
-		Hub: cfg.Replica, Audit: p.audits, Observer: p.observers.deliveries, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
+		Hub: cfg.Replica, Audit: p.audits, Observer: p.deliveries, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
 	})}
 	s.server = grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(serverTLS(authority.NewServerCertificate(ca, append([]string{DefaultServerName}, cfg.ServerNames...))))),

@@ -148,7 +148,7 @@ func (r *rig) bare(ctx context.Context, c client.Client) error {
 	for index := "0"; ctx.Err() == nil; {
 		value, next, err := r.block(ctx, index)
 		if err != nil {
-			return ignoreCancelled(ctx, err)
+			return unlessOver(ctx, err)
 		}
 		if next == index || value == "" {
 			index = next
@@ -157,18 +157,18 @@ func (r *rig) bare(ctx context.Context, c client.Client) error {
 		index = next
 		secret := corev1ac.Secret("bare", namespace).WithData(map[string][]byte{"version": []byte(value)})
 		if err := c.Apply(ctx, secret, client.FieldOwner("bare")); err != nil {
-			return ignoreCancelled(ctx, err)
+			return unlessOver(ctx, err)
 		}
 	}
 	return nil
 }
 
-// ignoreCancelled is nil for an error of what was told to end.
-func ignoreCancelled(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+// unlessOver is the error, unless the work was told to end.
+func unlessOver(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // block waits for the next version of the bare program's document.

@@ -31,8 +31,9 @@ func main() {
 	o.phases = strings.Split(phases, ",")
 	ctrl.SetLogger(logr.Discard()) // the product's processes write their own
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
+	err := run(ctx, o)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

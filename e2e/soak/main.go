@@ -31,8 +31,9 @@ func main() {
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard()) // the product's processes write their own
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *length, *seed, *verbose); err != nil {
+	err := run(ctx, *length, *seed, *verbose)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(1)
 	}

@@ -65,11 +65,11 @@ func Described(t *testing.T, collectors ...prometheus.Collector) map[string]stri
 			t.Fatalf("not understood: %s", d)
 		}
 		if strings.HasPrefix(parts[1], prefix) {
-			labels := parts[3]
+			labels := []string{parts[3]}
 			for _, constant := range constLabel.FindAllStringSubmatch(parts[2], -1) {
-				labels += " " + constant[1]
+				labels = append(labels, constant[1])
 			}
-			all[parts[1]] = labelSet(labels)
+			all[parts[1]] = labelSet(strings.Join(labels, " "))
 		}
 	}
 	return all
