@@ -58,7 +58,7 @@ const (
 	ReasonStoreTimeout = "StoreTimeout"
 	// ReasonStoreTLSFailed: the store's certificate is not accepted, or the hub's by
 	// the store, or the CA or client certificate of the class cannot be used. The
-	// platform team's: spec.tls of the class.
+	// class owner's: spec.tls of the class.
 	ReasonStoreTLSFailed = "StoreTLSFailed"
 	// ReasonCredentialNotFound: the class's credential or client certificate Secret,
 	// or a key in it, does not exist on the hub. The class owner's: create it.

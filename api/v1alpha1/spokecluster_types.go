@@ -83,8 +83,8 @@ type SpokeClusterSpec struct {
 	// reported (Flag); Flag when absent.
 	// +optional
 	KeyUpdates KeyUpdates `json:"keyUpdates,omitempty"`
-	// JoinToken lets a cluster whose keys are not pinned yet enrol once and pins
-	// them.
+	// JoinToken lets a cluster enrol once with keys that are not pinned, and pins
+	// them; a new one replaces keys pinned before where spec.keys is absent.
 	// +optional
 	JoinToken *JoinToken `json:"joinToken,omitempty"`
 }

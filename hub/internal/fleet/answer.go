@@ -45,6 +45,17 @@ type Answer struct {
 	Cause Cause
 }
 
+// remembered is the answer without the content's data: a session that keeps what it told
+// keeps no document.
+func (a *Answer) remembered() *Answer {
+	if a.Content == nil {
+		return a
+	}
+	kept := *a
+	kept.Content = &Content{ID: a.Content.ID, SourceVersion: a.Content.SourceVersion}
+	return &kept
+}
+
 // Cause is what an answer goes back to, for metrics and traces.
 type Cause struct {
 	// Changed is when the hub learned of the version of the document that the answer

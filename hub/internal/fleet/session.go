@@ -259,8 +259,9 @@ func (s *Session) fits(c *Content) bool {
 func (s *Session) tell(id ID) Frame {
 	s.news.pop()
 	r := s.renders[id]
-	r.told, r.pending, r.failed = r.pending, nil, false
-	return Frame{ID: id, Answer: *r.told}
+	a := r.pending
+	r.told, r.pending, r.failed = a.remembered(), nil, false
+	return Frame{ID: id, Answer: *a}
 }
 
 // send moves the pending answer out as a delivery.
@@ -290,9 +291,9 @@ func (s *Session) Ack(res Result) bool {
 	switch {
 	case !current || res.Code == Superseded:
 	case res.Code == Applied:
-		r.spec.Have, r.told = a.Content.ID, a
+		r.spec.Have, r.told = a.Content.ID, a.remembered()
 	default:
-		r.told, r.failed = a, true
+		r.told, r.failed = a.remembered(), true
 	}
 	s.enqueue(res.ID, r) // now that it is known what the target holds
 	s.signal()
