@@ -108,11 +108,15 @@ func ownerOf(target string) string {
 // judge compares one Render's status and target with the truth.
 func (r *run) judge(i id, object *v1alpha1.DynamicConfigRender, targets map[string]map[string][]byte) []string {
 	want := r.world.truth(i)
+	// A Render that left a target behind and names it again meets nobody's object.
+	if r.world.retained[i] && says(object, v1alpha1.ReasonTargetNotOwned) {
+		return nil
+	}
 	ready := apimeta.FindStatusCondition(object.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Reason != want.ready || ready.ObservedGeneration != object.Generation {
-		return []string{fmt.Sprintf("%s: Ready says %s of generation %d, want %s of %d", i, reason(ready), observed(ready), want.ready, object.Generation)}
+		return []string{fmt.Sprintf("%s: Ready says %s of generation %d, want %s of %d; causes: %v", i, reason(ready), observed(ready), want.ready, object.Generation, causes(object))}
 	}
-	if want.cause != "" && !slices.ContainsFunc(object.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == want.cause }) {
+	if want.cause != "" && !says(object, want.cause) {
 		return []string{fmt.Sprintf("%s: no condition says %s", i, want.cause)}
 	}
 	if want.ready != v1alpha1.ReasonRendered {
@@ -179,6 +183,24 @@ func nameOf(o client.Object) string {
 		return "configmap/" + o.GetName()
 	}
 	return "secret/" + o.GetName()
+}
+
+// says tells whether a condition of the present spec has a reason.
+func says(object *v1alpha1.DynamicConfigRender, reason string) bool {
+	return slices.ContainsFunc(object.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Reason == reason && c.ObservedGeneration == object.Generation
+	})
+}
+
+// causes are what the conditions say that are not true.
+func causes(object *v1alpha1.DynamicConfigRender) []string {
+	var all []string
+	for _, c := range object.Status.Conditions {
+		if c.Status != metav1.ConditionTrue {
+			all = append(all, c.Type+" "+c.Reason+": "+c.Message)
+		}
+	}
+	return all
 }
 
 func reason(c *metav1.Condition) string {
