@@ -186,8 +186,11 @@ func TestReplicas_AnyOfThemMayGo(t *testing.T) {
 						t.Errorf("%s: the target of a document that did not change was written again", spoke.Name)
 					}
 				}
-				if got := deliveries() - before; got != len(fleet.Spokes) {
-					t.Errorf("%d deliveries, want one of the document that changed to each spoke", got)
+				// Renders of other stories that cannot be applied are delivered anew to a new
+				// session, so this counts no more than those of the document that changed. That
+				// nothing else is sent again is seen by TestLoad, whose spokes count for themselves.
+				if got := deliveries() - before; got < len(fleet.Spokes) {
+					t.Errorf("%d deliveries, want one of the document that changed to each spoke at least", got)
 				}
 
 				f.heal(t, gone)
