@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -113,12 +112,7 @@ func consulClass(t *testing.T, name, prefix string, through *counter) *v1alpha1.
 
 func deleteAll(t *testing.T, objects ...client.Object) {
 	t.Helper()
-	for _, o := range objects {
-		// A cleanup runs when the test's context is over.
-		if err := fleet.Hub.Client.Delete(context.WithoutCancel(t.Context()), o); client.IgnoreNotFound(err) != nil {
-			t.Error(err)
-		}
-	}
+	remove(t, fleet.Hub.Cluster, objects...)
 }
 
 func putConsul(t *testing.T, key, value string) {

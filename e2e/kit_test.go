@@ -29,6 +29,17 @@ func create(t *testing.T, c *testenv.Cluster, objects ...client.Object) {
 	}
 }
 
+// remove deletes objects when a test is over.
+func remove(t *testing.T, c *testenv.Cluster, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		// A cleanup runs when the test's context is over.
+		if err := c.Client.Delete(context.WithoutCancel(t.Context()), o); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // namespaces makes a namespace in every spoke.
 func namespaces(t *testing.T, name string) {
 	t.Helper()

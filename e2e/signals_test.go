@@ -38,7 +38,10 @@ func TestCanary_NothingThatIsToldHoldsAValue(t *testing.T) {
 		if name == "denied" {
 			denySecrets(t, spoke.Cluster, "signals-denied")
 		}
-		create(t, spoke.Cluster, render("signals-"+name, "signals", "secrets/docs/"+key))
+		r := render("signals-"+name, "signals", "secrets/docs/"+key)
+		create(t, spoke.Cluster, r)
+		// What is refused for ever is sent anew to each new session, which others count.
+		t.Cleanup(func() { remove(t, spoke.Cluster, r) })
 	}
 	holds(t, spoke, "signals-good", "a", value)
 	isReady(t, spoke, "signals-good", metav1.ConditionTrue, v1alpha1.ReasonRendered)

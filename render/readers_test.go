@@ -32,13 +32,42 @@ func run(t *testing.T, input []byte, name string, args ...string) []byte {
 	return out
 }
 
+// foreign is a reader of another language. There is no test of one that this machine does
+// not have.
+type foreign struct {
+	// probe is a command that succeeds where the reader is.
+	probe []string
+	read  func(t *testing.T, texts []string) []any
+}
+
+var (
+	pyYAML       = python("yaml", "yaml")
+	tomllib      = python("toml", "tomllib")
+	configparser = python("ini", "configparser")
+	javaReader   = foreign{[]string{"java", "-version"}, java}
+)
+
+// with runs a test with a reader, in its name, or says that the machine lacks it.
+func (r foreign) with(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	if err := exec.CommandContext(t.Context(), r.probe[0], r.probe[1:]...).Run(); err != nil {
+		t.Logf("%s is not on this machine", name)
+		return
+	}
+	t.Run(name, test)
+}
+
 // python reads texts with a reader of testdata/judge.py that needs a module; a
 // text that it refuses becomes nil.
-func python(t *testing.T, format, module string, texts []string) []any {
+func python(format, module string) foreign {
+	return foreign{[]string{"python3", "-c", "import " + module}, func(t *testing.T, texts []string) []any {
+		t.Helper()
+		return judge(t, format, texts)
+	}}
+}
+
+func judge(t *testing.T, format string, texts []string) []any {
 	t.Helper()
-	if err := exec.CommandContext(t.Context(), "python3", "-c", "import "+module).Run(); err != nil {
-		t.Skipf("no python3 with the module %s", module)
-	}
 	input, err := json.Marshal(texts)
 	if err != nil {
 		t.Fatal(err)
@@ -53,9 +82,6 @@ func python(t *testing.T, format, module string, texts []string) []any {
 // java reads texts with java.util.Properties; a text that it refuses becomes nil.
 func java(t *testing.T, texts []string) []any {
 	t.Helper()
-	if _, err := exec.LookPath("java"); err != nil {
-		t.Skip("no java on the PATH")
-	}
 	var input bytes.Buffer
 	for _, text := range texts {
 		input.WriteString(base64.StdEncoding.EncodeToString([]byte(text)) + "\n")
@@ -90,20 +116,20 @@ func TestRender_FilesAreWhatReadersOfOtherLanguagesRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		format string
 		held   holds
-		read   func(t *testing.T, texts []string) []any
+		reader foreign
 	}{
-		"PyYAML":               {"yaml", holdsAll, func(t *testing.T, s []string) []any { return python(t, "yaml", "yaml", s) }},
-		"tomllib":              {"toml", holdsTOML, func(t *testing.T, s []string) []any { return python(t, "toml", "tomllib", s) }},
-		"configparser":         {"ini", holdsINI, func(t *testing.T, s []string) []any { return python(t, "ini", "configparser", s) }},
-		"java.util.Properties": {"properties", holdsProperties, java},
+		"PyYAML":               {"yaml", holdsAll, pyYAML},
+		"tomllib":              {"toml", holdsTOML, tomllib},
+		"configparser":         {"ini", holdsINI, configparser},
+		"java.util.Properties": {"properties", holdsProperties, javaReader},
 	} {
-		t.Run(name, func(t *testing.T) {
+		c.reader.with(t, name, func(t *testing.T) {
 			texts := c.held.examples(t, batch)
 			written := make([]string, len(texts))
 			for i, text := range texts {
 				written[i] = convert(t, text, "json", c.format)
 			}
-			for i, got := range c.read(t, written) {
+			for i, got := range c.reader.read(t, written) {
 				want := wanted(t, c.format, texts[i])
 				if leaves, ok := want.(map[string]string); ok {
 					want = anyMap(leaves)
@@ -136,7 +162,9 @@ func textOf(fragments ...string) *rapid.Generator[string] {
 func TestRender_ReadsWhatJavaReads(t *testing.T) {
 	texts := textOf("a", "b", ".", "é", "=", ":", " ", "\t", "\f", "\n", "\r", "\r\n", "\\", "\\\n", "\\\\", "\\u00e9", "\\u12",
 		"\\ ", "\\=", "\\n", "#", "!", "1", "true", "\"", "c = d\n", "\n\n")
-	reread(t, v1alpha1.FormatProperties, texts, java)
+	javaReader.with(t, "java.util.Properties", func(t *testing.T) {
+		reread(t, v1alpha1.FormatProperties, texts, javaReader.read)
+	})
 }
 
 // TestRender_ReadsWhatPythonReads does so with INI. A line with a blank in front
@@ -144,7 +172,9 @@ func TestRender_ReadsWhatJavaReads(t *testing.T) {
 func TestRender_ReadsWhatPythonReads(t *testing.T) {
 	texts := textOf("a = 1\n", "b=x\n", "[s]\n", "[s.t]\n", "[u v]\n", "; c\n", "# c\n", "\n", "k = \"q\"\n", "k2 = \"\n", "k3 =\n",
 		"e = ;x\n", "f = a # b\n", "g = 1.10\n", "h =  two  words \n", "i = a=b\n", "é = ü\r\n", "j = \"\"x\"\"\n", "l: m = n\n")
-	reread(t, v1alpha1.FormatINI, texts, func(t *testing.T, s []string) []any { return python(t, "ini", "configparser", s) })
+	configparser.with(t, "configparser", func(t *testing.T) {
+		reread(t, v1alpha1.FormatINI, texts, configparser.read)
+	})
 }
 
 func reread(t *testing.T, format v1alpha1.Format, texts *rapid.Generator[string], read func(*testing.T, []string) []any) {
@@ -179,8 +209,13 @@ func TestRender_ReadsTheTOMLThatPythonReads(t *testing.T) {
 	for i := range 10 * batch {
 		texts = append(texts, lines.Example(i))
 	}
+	tomllib.with(t, "tomllib", func(t *testing.T) { compareTOML(t, texts) })
+}
+
+func compareTOML(t *testing.T, texts []string) {
+	t.Helper()
 	accepted := 0
-	for i, want := range python(t, "toml", "tomllib", texts) {
+	for i, want := range tomllib.read(t, texts) {
 		data, err := render.Render(
 			render.Document{Format: v1alpha1.FormatTOML, Text: []byte(texts[i])}, render.Target{File: "x.json"})
 		if (err == nil) != (want != nil) {

@@ -23,12 +23,18 @@ import (
 // patience bounds every wait.
 const patience = 90 * time.Second
 
+// A clone without a previous commit, a shallow one say, has the story of this commit
+// alone, and its name says so.
 func TestSkew(t *testing.T) {
-	previous := buildPrevious(t)
-	for name, o := range map[string]stage.Options{
-		"an agent of the previous commit at this hub": {SpokeBinary: filepath.Join(previous, "spoke")},
-		"this agent at a hub of the previous commit":  {HubBinary: filepath.Join(previous, "hub")},
-	} {
+	cases := map[string]stage.Options{"this agent at this hub: the clone has no previous commit": {}}
+	if commit, ok := previousCommit(t); ok {
+		previous := build(t, commit)
+		cases = map[string]stage.Options{
+			"an agent of the previous commit at this hub": {SpokeBinary: filepath.Join(previous, "spoke")},
+			"this agent at a hub of the previous commit":  {HubBinary: filepath.Join(previous, "hub")},
+		}
+	}
+	for name, o := range cases {
 		t.Run(name, func(t *testing.T) {
 			o.Dir, o.Spokes = t.TempDir(), []string{"east"}
 			o.HubArgs, o.SpokeArgs = stage.TestHubArgs(), stage.TestSpokeArgs()
@@ -97,18 +103,23 @@ func namespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// buildPrevious builds hub and agent of the previous commit and returns their folder.
-func buildPrevious(t *testing.T) string {
+// root is the repository's.
+var root = filepath.Join("..", "..")
+
+// previousCommit is the one before this one, if this is a clone that has it.
+func previousCommit(t *testing.T) (string, bool) {
+	t.Helper()
+	commit, err := output(t.Context(), root, "git", "rev-parse", "--verify", "--quiet", "HEAD^")
+	return strings.TrimSpace(commit), err == nil
+}
+
+// build builds hub and agent of a commit and returns their folder.
+func build(t *testing.T, commit string) string {
 	t.Helper()
 	dir := t.TempDir()
-	root := filepath.Join("..", "..")
-	commit, err := output(t.Context(), root, "git", "rev-parse", "--verify", "--quiet", "HEAD^")
-	if err != nil {
-		t.Skip("this copy of the repository has no previous commit: a shallow clone, or no clone at all")
-	}
 	archive := filepath.Join(dir, "previous.tar")
 	for _, command := range [][]string{
-		{root, "git", "archive", "--output", archive, strings.TrimSpace(commit)},
+		{root, "git", "archive", "--output", archive, commit},
 		{dir, "tar", "-xf", archive},
 		{dir, "go", "build", "-trimpath", "-buildvcs=false", "-o", "bin/", "./cmd/hub", "./cmd/spoke"},
 	} {

@@ -25,11 +25,18 @@ import (
 
 // paper is what a Log writes to.
 type paper struct {
+	// drops gets a value for each line about lines that were dropped; nil for nobody
+	// who waits.
+	drops chan struct{}
+
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
 }
 
 func (p *paper) Write(line []byte) (int, error) {
+	if p.drops != nil && bytes.Contains(line, []byte(`"event":"dropped"`)) {
+		p.drops <- struct{}{}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.text.Write(line)
@@ -222,7 +229,7 @@ func TestLog_CleansWhatOthersChose(t *testing.T) {
 // refusals behind what it was given.
 func TestLog_BoundsEachClusterApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p paper
+		p := paper{drops: make(chan struct{}, 2)}
 		l := audit.New(&p)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -234,7 +241,9 @@ func TestLog_BoundsEachClusterApart(t *testing.T) {
 		}
 		l.Decide(t.Context(), audit.Decision{Cluster: "noisy", Rule: "keys", Verdict: audit.Refused})
 		l.Decide(t.Context(), audit.Decision{Cluster: "quiet", Verdict: audit.Allowed})
-		time.Sleep(time.Minute) // the bubble's: what was dropped is written
+		for range cap(p.drops) { // comes while the log runs, not at its end alone
+			<-p.drops
+		}
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -22,7 +22,7 @@ func TestQueue_NextIsTheFirstOfTheMostUrgentThatMayPass(t *testing.T) {
 			},
 			"leave": func(t *rapid.T) {
 				if len(waiting) == 0 {
-					t.Skip("nobody waits")
+					return
 				}
 				at := rapid.IntRange(0, len(waiting)-1).Draw(t, "at")
 				if left := waiting[at]; !q.leave(left) || q.leave(left) {
