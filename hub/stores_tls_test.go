@@ -267,3 +267,35 @@ func rotated(t *testing.T, s guarded) {
 	gomega.NewWithT(t).Eventually(func() int { return c.feeds.Stats().Sources }).
 		WithTimeout(storetest.Patience).Should(gomega.Equal(1), "clients of old certificates are left")
 }
+
+// The CA of a class is followed as its certificate is: one that does not sign the
+// store's, one that is no PEM and one that is gone are told, and the right one is used
+// at once.
+func TestStores_FollowTheCAOfAClass(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) guarded{"consul": guardedConsul, "vault": guardedVault} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := startCertified(t, s)
+			c.secrets["platform/client"] = secret(t, s.ca)
+			right := map[string][]byte{"ca.crt": s.ca.PEM}
+			for _, step := range []struct {
+				ca     map[string][]byte
+				reason string
+			}{
+				{map[string][]byte{"ca.crt": newAuthority(t).PEM}, v1alpha1.ReasonStoreTLSFailed},
+				{right, ""},
+				{map[string][]byte{"ca.crt": []byte("canary")}, v1alpha1.ReasonStoreTLSFailed},
+				{right, ""},
+				{nil, v1alpha1.ReasonStoreTLSFailed},
+				{right, ""},
+			} {
+				c.secrets["platform/ca"] = step.ca
+				if step.reason == "" {
+					c.wantText()
+				} else {
+					c.wantRefusal(step.reason, "")
+				}
+			}
+		})
+	}
+}
