@@ -82,7 +82,7 @@ func newBench(b *testing.B) *bench {
 func (t *bench) start() {
 	t.Helper()
 	binary := filepath.Join(t.dir, "spoke")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "dynamic-config.rs/fleet/cmd/spoke")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", binary, "dynamic-config.rs/fleet/cmd/spoke")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
