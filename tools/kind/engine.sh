@@ -34,7 +34,7 @@ start() {
   # asked of nobody.
   setsid nsenter --net="/run/netns/$NAMESPACE" dockerd --data-root "$KIND_CACHE/engine" --exec-root "$RUN/exec" --host "$SOCKET" --pidfile "$RUN/docker.pid" \
     --add-runtime "kindrunc=$KIND_CACHE/bin/kindrunc" --default-runtime kindrunc --dns 10.244.0.1 \
-    >"$RUN/dockerd.log" 2>&1 </dev/null &
+    >"$RUN/dockerd.log" 2>&1 </dev/null 9>&- &
   for _ in $(seq 60); do
     DOCKER_HOST=$SOCKET docker version >/dev/null 2>&1 && return 0
     kill -0 $! 2>/dev/null || break

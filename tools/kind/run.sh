@@ -8,6 +8,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$KIND_SCRIPTS/check.sh"
+mkdir -p "$KIND_CACHE"
+exec 9>"$KIND_CACHE/lock"
+flock --nonblock 9 || fail "another run uses $KIND_CACHE: two engines cannot share it"
 KIND_RUN=$(mktemp -d /tmp/dynamic-config-kind.XXXX)
 export KIND_RUN PATH=$KIND_CACHE/bin:$PATH
 
