@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"dynamic-config.rs/fleet/deploy/crds"
 	"dynamic-config.rs/fleet/internal/cli"
 )
 
@@ -124,40 +123,6 @@ func helmFlags(t *testing.T, words []string) (values, positional []string) {
 	}
 	positional = slices.DeleteFunc(flags.Args(), func(word string) bool { return word == "…" })
 	return values, positional
-}
-
-// ours is a word that means one of our kinds.
-var ours = regexp.MustCompile(`(?i)^(?:\w*dynamicconfig(?:render|class)\w*|spokecluster\w*|c?dcc|dcr|spc)(?:\.[\w.-]+)?$`)
-
-func TestCommands_OfKubectlNameOurKindsRight(t *testing.T) {
-	all, err := crds.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var known []string
-	for _, crd := range all {
-		names := crd.Spec.Names
-		known = append(append(known, names.Plural, names.Singular, names.Plural+"."+crd.Spec.Group, names.Singular+"."+crd.Spec.Group), names.ShortNames...)
-	}
-	checked := 0
-	for _, c := range commands(t) {
-		if c.words[0] != "kubectl" {
-			continue
-		}
-		for _, word := range c.words[1:] {
-			kind, _, _ := strings.Cut(word, "/")
-			if !ours.MatchString(kind) {
-				continue
-			}
-			checked++
-			if !slices.Contains(known, kind) {
-				t.Errorf("%s: %s: no kind is called %s", c.at, strings.Join(c.words, " "), kind)
-			}
-		}
-	}
-	if checked < 5 {
-		t.Errorf("only %d kinds", checked)
-	}
 }
 
 // ofOthers are flags of programs that are not ours and that pages speak of.

@@ -82,29 +82,28 @@ func slug(heading string) string {
 	}, heading)
 }
 
-// named is a path in a sentence that begins with a folder of the repository, or a Go file.
+// named is a path, in a command or a sentence, that begins with a folder of the repository, or a Go file.
 var named = regexp.MustCompile(`^(?:(?:api|cmd|deploy|docs|e2e|hub|internal|proto|render|spoke|tools)/[\w./{},-]*[\w}/]|[\w./-]+\.go)$`)
 
 func TestPages_NameFilesThatExist(t *testing.T) {
 	files := tree(t)
 	checked := 0
-	for _, p := range pages(t) {
-		if p.decision() {
-			continue
-		}
-		for _, code := range p.spans() {
-			if !named.MatchString(code) {
+	for _, c := range commands(t) {
+		for n, word := range c.words {
+			// kubectl has resources that look like paths: deploy/NAME.
+			file := c.words[0] != "kubectl" || n > 0 && (c.words[n-1] == "-f" || c.words[n-1] == "-k")
+			if !file || !named.MatchString(word) {
 				continue
 			}
-			for _, name := range braces(code) {
+			for _, name := range braces(word) {
 				checked++
 				if name = strings.TrimSuffix(name, "/"); !strings.Contains(files, "/"+name+"\n") && !strings.Contains(files, "/"+name+"/") {
-					t.Errorf("%s: there is no %s", p.name, name)
+					t.Errorf("%s: there is no %s", c.at, name)
 				}
 			}
 		}
 	}
-	if checked < 30 {
+	if checked < 45 {
 		t.Errorf("only %d paths", checked)
 	}
 }
@@ -137,4 +136,21 @@ func braces(text string) []string {
 		all = append(all, braces(before+choice+after)...)
 	}
 	return all
+}
+
+// Every page can be found from the index.
+func TestIndex_NamesEveryPage(t *testing.T) {
+	index, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages(t) {
+		name := strings.TrimPrefix(p.name, "docs/")
+		if name == p.name || name == "README.md" || p.decision() {
+			continue
+		}
+		if !strings.Contains(string(index), "("+name+")") {
+			t.Errorf("docs/README.md does not lead to %s", name)
+		}
+	}
 }
