@@ -123,6 +123,14 @@ func (s *Spoke) Twin() *Spoke {
 	return &twin
 }
 
+// Terminate asks the agent process to end, as a kubelet does, and waits for it.
+func (s *Spoke) Terminate(ctx context.Context) error {
+	if s.deployed != nil {
+		return s.deployed.Terminate(ctx)
+	}
+	return s.program.Terminate(ctx)
+}
+
 // Kill ends the agent process as kill -9 does.
 func (s *Spoke) Kill() {
 	if s.deployed != nil {
