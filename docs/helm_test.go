@@ -11,7 +11,7 @@ import (
 
 // helm is the binary that tools/go.mod pins; it is built when it is not cached.
 var helm = sync.OnceValues(func() (string, error) {
-	cmd := exec.Command("go", "tool", "-modfile=tools/go.mod", "-n", "helm") //nolint:noctx // shared by all tests
+	cmd := exec.Command("go", "tool", "-modfile=tools/go.mod", "-n", "helm")
 	cmd.Dir = root
 	path, err := cmd.Output()
 	return strings.TrimSpace(string(path)), err

@@ -132,7 +132,7 @@ func braces(text string) []string {
 		return []string{text}
 	}
 	var all []string
-	for _, choice := range strings.Split(inside, ",") {
+	for choice := range strings.SplitSeq(inside, ",") {
 		all = append(all, braces(before+choice+after)...)
 	}
 	return all

@@ -52,10 +52,10 @@ func TestPages_EveryManifestInACommandIsTaken(t *testing.T) {
 	checked := 0
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
-			for _, found := range heredoc.FindAllString(b.text, -1) {
+			for _, found := range heredoc.FindAllStringSubmatch(b.text, -1) {
 				checked++
 				t.Run(b.at, func(t *testing.T) {
-					script := variables + "cat " + found[strings.Index(found, "<<EOF"):]
+					script := variables + "cat " + found[1]
 					text, err := exec.CommandContext(t.Context(), "bash", "-euc", script).Output()
 					if err != nil {
 						t.Fatal(err)
@@ -74,7 +74,7 @@ var (
 	// valuesOf is the first line of a block with values of a chart.
 	valuesOf = regexp.MustCompile(`^# values of the chart (\w+)$`)
 	// heredoc is a command that applies what stands below it.
-	heredoc = regexp.MustCompile(`(?ms)^\$ kubectl apply -f - <<EOF\n.*?^EOF\n`)
+	heredoc = regexp.MustCompile(`(?ms)^\$ kubectl apply -f - (<<EOF\n.*?^EOF\n)`)
 	// foreign are the groups of others that a page may show.
 	foreign = regexp.MustCompile(`^external-secrets\.io/v1$`)
 )
