@@ -104,10 +104,10 @@ func without(replicas []*stage.Replica, r *stage.Replica) []*stage.Replica {
 	return slices.DeleteFunc(slices.Clone(replicas), func(other *stage.Replica) bool { return other == r })
 }
 
-// scale has n replicas run until the test ends.
-func scale(t *testing.T, n int) []*stage.Replica {
+// scale has n replicas run until the test ends; those that are started get the flags.
+func scale(t *testing.T, n int, flags ...string) []*stage.Replica {
 	t.Helper()
-	if err := fleet.Hub.Scale(t.Context(), n); err != nil {
+	if err := fleet.Hub.Scale(t.Context(), n, flags...); err != nil {
 		t.Fatal(err)
 	}
 	return fleet.Hub.Replicas[:n]
@@ -217,6 +217,37 @@ func TestReplicas_AnyOfThemMayGo(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// After a crash all sessions are with the replica that was left. When the other is back
+// they spread, and nothing is sent again.
+func TestReplicas_SessionsSpreadAgainAfterACrash(t *testing.T) {
+	const spokes = 100
+	putConsul(t, "spread/app.json", `{"colour":"red"}`)
+	consulClass(t, "spread", "spread/", countRequests(t))
+	fleet.Hub.Kill() // to run with other flags
+	all := scale(t, 2, "--balance-interval=1s")
+	defer func() { fleet.Hub.Kill(); toOneReplica(t) }()
+	c := join(t, "spread", spokes, nil, wants("one", "spread", "spread/app.json"))
+	c.areCurrent(t)
+	g, sum := gomega.NewWithT(t), spokes+len(fleet.Spokes)
+	sessions := func(r *stage.Replica) int { return metric(t, r, "dynamicconfig_hub_sessions") }
+	g.Eventually(func() int { return sessions(all[0]) + sessions(all[1]) }).WithTimeout(patience).Should(gomega.Equal(sum))
+	before := [2]int{sessions(all[0]), sessions(all[1])}
+
+	all[1].Kill()
+	g.Eventually(func() int { return sessions(all[0]) }).WithTimeout(patience).Should(gomega.Equal(sum))
+	c.areCurrent(t)
+	start(t, all[1])
+	began := time.Now()
+	most := sum/2 + sum/10 + 10
+	g.Eventually(func() bool { return sessions(all[0]) <= most && sessions(all[0])+sessions(all[1]) == sum }).WithTimeout(patience).Should(gomega.BeTrue())
+	c.areCurrent(t)
+	t.Logf("of %d sessions the two replicas held %d and %d, after the crash %d and 0, and %s later %d and %d; %d were asked to move",
+		sum, before[0], before[1], sum, time.Since(began).Round(time.Second), sessions(all[0]), sessions(all[1]), metric(t, all[0], "dynamicconfig_hub_sessions_moved_total"))
+	if sent := c.tally.Counts().Deliveries; sent != c.total {
+		t.Errorf("%d documents were sent, want each once: %d", sent, c.total)
 	}
 }
 
