@@ -57,11 +57,17 @@ func isWith(t *testing.T, replicas ...*stage.Replica) {
 // metric is a counter of a replica.
 func metric(t *testing.T, r *stage.Replica, name string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.MetricsURL, http.NoBody)
+	return metricAt(t, http.DefaultClient, r.MetricsURL, name)
+}
+
+// metricAt is a counter of the process that serves it at a URL.
+func metricAt(t *testing.T, by *http.Client, url, name string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := by.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +81,7 @@ func metric(t *testing.T, r *stage.Replica, name string) int {
 			return int(v)
 		}
 	}
-	t.Fatalf("%s has no metric %s", r.Name, name)
+	t.Fatalf("%s has no metric %s", url, name)
 	return 0
 }
 
