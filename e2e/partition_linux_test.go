@@ -27,14 +27,14 @@ type apart struct {
 	hub, agent         *testenv.Program
 }
 
-// withNamespaces plays a test, in its name, where this machine makes network namespaces for
-// us. There is no test of that kind where it does not.
-func withNamespaces(t *testing.T, test func(t *testing.T, p *apart)) {
+// networks are two networks with a cable between them, or nil where this machine does
+// not make network namespaces for us.
+func networks(t *testing.T) *apart {
 	t.Helper()
 	for _, program := range []string{"ip", "nsenter"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Logf("%s is not on this machine", program)
-			return
+			return nil
 		}
 	}
 	p := &apart{}
@@ -42,7 +42,7 @@ func withNamespaces(t *testing.T, test func(t *testing.T, p *apart)) {
 		n, err := testenv.NewNamespace(t.Context())
 		if err != nil {
 			t.Logf("no network namespaces on this machine: %v", err)
-			return
+			return nil
 		}
 		t.Cleanup(n.Close)
 		*side = n
@@ -50,7 +50,7 @@ func withNamespaces(t *testing.T, test func(t *testing.T, p *apart)) {
 	if err := testenv.Cable(t.Context(), p.hubSide, p.agentSide); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("in network namespaces", func(t *testing.T) { test(t, p) })
+	return p
 }
 
 // letIn leads the hosts of URLs into a namespace until the test ends.
@@ -181,29 +181,32 @@ func (p *apart) all(t *testing.T, commands [][]string) {
 
 // Neither side's kernel says anything of a network that drops all packets. Both sides
 // notice by their heartbeats, and when it is back nothing is sent that did not change.
+// There is no such test where there are no such networks.
 func TestReplicas_BothSidesNoticeANetworkThatDropsEverything(t *testing.T) {
-	withNamespaces(t, func(t *testing.T, p *apart) {
-		through := countRequests(t)
-		putConsul(t, "partition/quiet.json", `{"colour":"red"}`)
-		putConsul(t, "partition/moving.json", `{"colour":"red"}`)
-		consulClass(t, "partition", "partition/", through)
-		east := fleet.Spoke("east")
-		letIn(t, p.hubSide, fleet.Hub.Config.Host, through.URL)
-		letIn(t, p.agentSide, east.Config.Host)
-		create(t, east.Cluster, namespace("partition-quiet"), namespace("partition-moving"),
-			render("partition-quiet", "partition", "partition/quiet.json"), render("partition-moving", "partition", "partition/moving.json"))
-		holds(t, east, "partition-moving", "colour", "red")
-		version := holds(t, east, "partition-quiet", "colour", "red").ResourceVersion
-		p.start(t, east)
-		isApart(t, 0)
+	p := networks(t)
+	if p == nil {
+		return
+	}
+	through := countRequests(t)
+	putConsul(t, "partition/quiet.json", `{"colour":"red"}`)
+	putConsul(t, "partition/moving.json", `{"colour":"red"}`)
+	consulClass(t, "partition", "partition/", through)
+	east := fleet.Spoke("east")
+	letIn(t, p.hubSide, fleet.Hub.Config.Host, through.URL)
+	letIn(t, p.agentSide, east.Config.Host)
+	create(t, east.Cluster, namespace("partition-quiet"), namespace("partition-moving"),
+		render("partition-quiet", "partition", "partition/quiet.json"), render("partition-moving", "partition", "partition/moving.json"))
+	holds(t, east, "partition-moving", "colour", "red")
+	version := holds(t, east, "partition-quiet", "colour", "red").ResourceVersion
+	p.start(t, east)
+	isApart(t, 0)
 
-		for name, silence := range silences {
-			t.Run(name, func(t *testing.T) { p.silence(t, east, silence.strike, silence.heal) })
-		}
-		if now := holds(t, east, "partition-quiet", "colour", "red").ResourceVersion; now != version {
-			t.Error("the target of a document that did not change was written again")
-		}
-	})
+	for name, silence := range silences {
+		t.Run("in network namespaces "+name, func(t *testing.T) { p.silence(t, east, silence.strike, silence.heal) })
+	}
+	if now := holds(t, east, "partition-quiet", "colour", "red").ResourceVersion; now != version {
+		t.Error("the target of a document that did not change was written again")
+	}
 }
 
 // isApart waits until east has a session with the replica in its network, later than an

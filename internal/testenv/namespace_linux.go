@@ -111,5 +111,9 @@ func Cable(ctx context.Context, from, to *Namespace) error {
 	)
 }
 
-// The addresses of a cable's ends: of a block for documentation.
-const CableFrom, CableTo = "192.0.2.1", "192.0.2.2"
+const (
+	// CableFrom is the address of a cable's first end, of a block for documentation.
+	CableFrom = "192.0.2.1"
+	// CableTo is the address of its other end.
+	CableTo = "192.0.2.2"
+)

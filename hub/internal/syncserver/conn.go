@@ -38,7 +38,7 @@ type conn struct {
 
 	frames chan *fleetv1.SessionRequest
 	// over takes the end of the receiver and that of the sender.
-	over   chan error
+	over chan error
 	// drains takes the one Drain of the session; told says that there was one.
 	drains chan *fleetv1.Drain
 	told   atomic.Bool

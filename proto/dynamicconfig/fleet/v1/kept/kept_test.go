@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 		if err := write(filepath.Join("testdata", *update)); err != nil {
 			log.Fatal(err)
 		}
+		log.Printf("the frames of %s are written; test without -update what is embedded now", *update)
+		return
 	}
 	m.Run()
 }
@@ -59,96 +61,107 @@ func write(folder string) error {
 	return nil
 }
 
-// each plays a test with every kept frame: its file without ending, its message's type.
-func each(t *testing.T, test func(t *testing.T, version, file string, kind protoreflect.MessageType)) {
+// file is a kept frame.
+type file struct {
+	// name is its path below testdata, without an ending.
+	name, version string
+	kind          protoreflect.MessageType
+}
+
+// files are all kept frames.
+func files(t *testing.T) (all []file) {
 	t.Helper()
 	for _, version := range kept.Versions(t) {
-		files, err := filepath.Glob(filepath.Join("testdata", version, "*", "*.binpb"))
-		if err != nil || len(files) == 0 {
+		paths, err := filepath.Glob(filepath.Join("testdata", version, "*", "*.binpb"))
+		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s has no frames: %v", version, err)
 		}
-		for _, file := range files {
-			name := protoreflect.FullName("dynamicconfig.fleet.v1." + filepath.Base(filepath.Dir(file)))
+		for _, path := range paths {
+			name := protoreflect.FullName("dynamicconfig.fleet.v1." + filepath.Base(filepath.Dir(path)))
 			kind, err := protoregistry.GlobalTypes.FindMessageByName(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Run(strings.TrimSuffix(strings.TrimPrefix(file, "testdata/"), ".binpb"), func(t *testing.T) {
-				test(t, version, strings.TrimSuffix(file, ".binpb"), kind)
-			})
+			all = append(all, file{strings.TrimSuffix(strings.TrimPrefix(path, "testdata/"), ".binpb"), version, kind})
 		}
 	}
+	return all
 }
 
-func read(t *testing.T, file string) []byte {
+// read returns what was kept of it.
+func (f file) read(t *testing.T, ending string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(file)
+	content, err := os.ReadFile(filepath.Join("testdata", f.name+ending))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return content
 }
 
+// frame is what its bytes say.
+func (f file) frame(t *testing.T) proto.Message {
+	t.Helper()
+	frame := f.kind.New().Interface()
+	if err := proto.Unmarshal(f.read(t, ".binpb"), frame); err != nil {
+		t.Fatal(err)
+	}
+	return frame
+}
+
 // Today's code reads what every version sent, loses nothing of it, and would send the
 // same bytes.
 func TestFrames_MeanWhatTheyMeant(t *testing.T) {
-	each(t, func(t *testing.T, _, file string, kind protoreflect.MessageType) {
-		binary, frame, want := read(t, file+".binpb"), kind.New().Interface(), kind.New().Interface()
-		if err := proto.Unmarshal(binary, frame); err != nil {
-			t.Fatal(err)
-		}
-		if err := prototext.Unmarshal(read(t, file+".txtpb"), want); err != nil {
-			t.Fatalf("the text says what today's code does not know: %v", err)
-		}
-		if !proto.Equal(want, frame) { // which compares unknown fields too, and the text has none
-			t.Errorf("the bytes say\n%s\nand the text\n%s", prototext.Format(frame), prototext.Format(want))
-		}
-		again, err := proto.MarshalOptions{Deterministic: true}.Marshal(frame)
-		if err != nil || !bytes.Equal(again, binary) {
-			t.Errorf("it is encoded as other bytes now: %v", err)
-		}
-	})
+	for _, f := range files(t) {
+		t.Run(f.name, func(t *testing.T) {
+			frame, want := f.frame(t), f.kind.New().Interface()
+			if err := prototext.Unmarshal(f.read(t, ".txtpb"), want); err != nil {
+				t.Fatalf("the text says what today's code does not know: %v", err)
+			}
+			if !proto.Equal(want, frame) { // which compares unknown fields too, and the text has none
+				t.Errorf("the bytes say\n%s\nand the text\n%s", prototext.Format(frame), prototext.Format(want))
+			}
+			again, err := proto.MarshalOptions{Deterministic: true}.Marshal(frame)
+			if err != nil || !bytes.Equal(again, f.read(t, ".binpb")) {
+				t.Errorf("it is encoded as other bytes now: %v", err)
+			}
+		})
+	}
 }
 
 // A peer that knows less keeps what it knows: nothing of a newer version's frame is an
 // error.
 func TestFrames_OfANewerVersionAreRead(t *testing.T) {
-	each(t, func(t *testing.T, _, file string, kind protoreflect.MessageType) {
-		frame := kind.New().Interface()
-		if err := proto.Unmarshal(read(t, file+".binpb"), frame); err != nil {
-			t.Fatal(err)
-		}
-		sent, err := proto.Marshal(kept.Newer(frame))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := kind.New().Interface()
-		err = proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(sent, got)
-		if err != nil || len(sent) <= proto.Size(frame) || !proto.Equal(frame, got) {
-			t.Errorf("got\n%s\n%v", prototext.Format(got), err)
-		}
-	})
+	for _, f := range files(t) {
+		t.Run(f.name, func(t *testing.T) {
+			frame, got := f.frame(t), f.kind.New().Interface()
+			sent, err := proto.Marshal(kept.Newer(frame))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(sent, got)
+			if err != nil || len(sent) <= proto.Size(frame) || !proto.Equal(frame, got) {
+				t.Errorf("got\n%s\n%v", prototext.Format(got), err)
+			}
+		})
+	}
 }
 
 // The latest version has a frame of every kind, with every field: what is added to the
 // protocol is kept from its first version on.
 func TestFrames_HoldEveryFieldOfTheProtocol(t *testing.T) {
 	versions, seen := kept.Versions(t), map[protoreflect.FullName]bool{}
-	each(t, func(t *testing.T, version, file string, kind protoreflect.MessageType) {
-		frame := kind.New().Interface()
-		if err := proto.Unmarshal(read(t, file+".binpb"), frame); err != nil {
-			t.Fatal(err)
+	latest := versions[len(versions)-1]
+	for _, f := range files(t) {
+		if f.version == latest {
+			fieldsOf(f.frame(t).ProtoReflect(), seen)
 		}
-		if version == versions[len(versions)-1] {
-			fieldsOf(frame.ProtoReflect(), seen)
-		}
-	})
+	}
 	for _, file := range []protoreflect.FileDescriptor{fleetv1.File_dynamicconfig_fleet_v1_enrollment_proto, fleetv1.File_dynamicconfig_fleet_v1_sync_proto} {
 		for i := range file.Messages().Len() {
 			fields := file.Messages().Get(i).Fields()
 			for j := range fields.Len() {
 				if name := fields.Get(j).FullName(); !seen[name] {
-					t.Errorf("no frame of %s has %s: add it to newFrames, and write them for the coming version", versions[len(versions)-1], name)
+					t.Errorf("no frame of %s has %s: add it to newFrames, and write them for the coming version", latest, name)
 				}
 			}
 		}
