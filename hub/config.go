@@ -48,6 +48,8 @@ type Config struct {
 	LogLevel *slog.LevelVar
 	// HealthAddress serves /healthz and /readyz; "0" for none.
 	HealthAddress string
+	// ProfilingAddress serves /debug/pprof; empty for none.
+	ProfilingAddress string
 
 	// Audit takes a JSON line for each decision, enrolment and end of a session; nil
 	// for none.

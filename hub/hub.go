@@ -159,6 +159,7 @@ func newManager(ctx context.Context, cfg Config, scheme *runtime.Scheme, mirrors
 		BaseContext:            func() context.Context { return ctrl.LoggerInto(context.WithoutCancel(ctx), ctrl.LoggerFrom(ctx)) },
 		Metrics:                telemetry.MetricsServer(cfg.MetricsAddress, cfg.LogLevel),
 		HealthProbeBindAddress: cfg.HealthAddress,
+		PprofBindAddress:       cfg.ProfilingAddress,
 		// A read of a Secret or ConfigMap never starts a watch on all of their data.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
@@ -33,9 +33,6 @@ const (
 	maxStreams = 8
 	// keepaliveInterval finds a dead connection also where heartbeats do not flow.
 	keepaliveInterval, keepaliveTimeout, keepaliveMin = 30 * time.Second, 20 * time.Second, 10 * time.Second
-	// maxConnections at once: twice the 2,000 spokes of a replica, each of which may
-	// open its next session beside the present one. Further ones wait to be accepted.
-	maxConnections = 4096
 	// handshakeTimeout and idleTimeout free the place of a connection that does not
 	// get as far as TLS, or has no call: a spoke's has its session.
 	handshakeTimeout, idleTimeout = 10 * time.Second, time.Minute
@@ -60,7 +57,6 @@ func newServing(cfg Config, p parts, hub cache.Cache) (*serving, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener = netutil.LimitListener(listener, maxConnections)
 	ca := p.secrets.Authority
 	peers := &peer.Verifier{Roots: ca.Roots, TrustDomain: ca.TrustDomain(), Now: time.Now}
 	s := &serving{listener: listener, clusters: p.clusters, cache: hub, sessions: syncserver.New(syncserver.Config{
@@ -93,7 +89,8 @@ func serverTLS(cert *authority.ServerCertificate) *tls.Config {
 // run serves until the context ends.
 func (s *serving) run(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() { served <- s.server.Serve(s.listener) }()
+	listener := paced(ctx, s.listener, rate.NewLimiter(connectionRate, connectionBurst))
+	go func() { served <- s.server.Serve(listener) }()
 	s.serves.Store(true)
 	defer s.serves.Store(false)
 	select {
