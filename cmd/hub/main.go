@@ -49,6 +49,7 @@ func run() error {
 	flags.DurationVar(&cfg.Heartbeat, "heartbeat", 0, "interval of heartbeats, both ways (default 10s)")
 	flags.DurationVar(&cfg.SessionAge, "session-age", 0, "age at which a session is replaced, give or take a fifth (default 30m)")
 	flags.DurationVar(&cfg.DrainWindow, "drain-window", 0, "time over which spokes leave at a shutdown (default 5s)")
+	flags.DurationVar(&cfg.BalanceInterval, "balance-interval", 0, "how often a replica compares its sessions with the others' and has some move off it where it holds clearly more (default 30s)")
 	flags.Int64Var(&cfg.MaxDocumentBytes, "max-document-bytes", 0, "bytes of documents, and of what is rendered of them, to hold; the others are fetched again when needed (default 512 MiB)")
 	flags.StringVar(&audits, "audit-log", "-", "where decisions, enrolments and ends of sessions are written, a JSON line each: a file that is appended to, - for standard output, or off")
 	flags.BoolVar(&showVersion, "version", false, "print the version and exit")
