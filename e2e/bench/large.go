@@ -52,10 +52,15 @@ func (r *rig) idle(ctx context.Context, phase string, _ *fakes) error {
 		return err
 	}
 	asked := r.front.requests.Load()
-	select {
-	case <-time.After(quiet):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := r.whileProfiled(ctx, "idle", func() error {
+		select {
+		case <-time.After(quiet):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}); err != nil {
+		return err
 	}
 	after, err := r.stage.Hub.Usage(ctx)
 	if err != nil {

@@ -2,7 +2,9 @@ package class
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -23,6 +26,10 @@ import (
 // from being looked at.
 const workers = 16
 
+// countsDelay gathers the counts of many clusters: each sum goes over all of them, and a
+// thousand that connect together count together.
+const countsDelay = time.Second
+
 // SetUp registers the controller with the hub's manager, on every replica: the leader
 // looks, and the others are ready to.
 func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
@@ -30,7 +37,7 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("class-"+strings.ToLower(string(r.Kind))).
 		For(object, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		Watches(&v1alpha1.SpokeCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster)).
+		Watches(&v1alpha1.SpokeCluster{}, r.counted()).
 		WatchesRawSource(source.Func(r.wakeAll)).
 		WatchesRawSource(source.Func(r.wakeTurned)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NeedLeaderElection: new(false), RecoverPanic: new(true)}).
@@ -96,17 +103,37 @@ func (r *Reconciler) ofSecret(ctx context.Context, o client.Object) []ctrl.Reque
 	return requests
 }
 
-// ofCluster are the classes that a cluster counts.
-func (r *Reconciler) ofCluster(_ context.Context, o client.Object) []ctrl.Request {
-	spoke, ok := o.(*v1alpha1.SpokeCluster)
-	if !ok {
-		return nil
-	}
-	var requests []ctrl.Request
-	for _, c := range spoke.Status.Classes {
-		if req, ok := r.requestOf(c.Class); ok {
-			requests = append(requests, req)
+// counted has the classes looked at, a little later, for which a cluster counts
+// something else than before.
+func (r *Reconciler) counted() handler.EventHandler {
+	later := func(queue workqueue.TypedRateLimitingInterface[ctrl.Request], clusters ...client.Object) {
+		for _, o := range clusters {
+			for _, c := range countsOf(o) {
+				if req, ok := r.requestOf(c.Class); ok {
+					queue.AddAfter(req, countsDelay)
+				}
+			}
 		}
 	}
-	return requests
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			later(queue, e.Object)
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			if !slices.Equal(countsOf(e.ObjectOld), countsOf(e.ObjectNew)) {
+				later(queue, e.ObjectOld, e.ObjectNew)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			later(queue, e.Object)
+		},
+	}
+}
+
+// countsOf is what a cluster counts.
+func countsOf(o client.Object) []v1alpha1.ClassRenderCounts {
+	if spoke, ok := o.(*v1alpha1.SpokeCluster); ok {
+		return spoke.Status.Classes
+	}
+	return nil
 }
