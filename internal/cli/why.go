@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -18,7 +19,8 @@ func newWhy(a *app) *cobra.Command {
 		Use:   "why NAME | class/NAME | cluster/NAME | REASON",
 		Short: "Say what is the matter: what fails, since when, whose it is, what to do",
 		Long: "Says in one paragraph what is the matter with a Render, a class or a cluster: what fails, since when,\n" +
-			"whose problem it is and what to do. A reason, as conditions carry them, is explained without a cluster.",
+			"whose problem it is and what to do. A reason, as conditions and the logs of hub and agent\n" +
+			"carry them, is explained without a cluster.",
 		Args:              usage(cobra.ExactArgs(1)),
 		ValidArgsFunction: a.completeRenders(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,7 +39,7 @@ func (a *app) why(ctx context.Context, what string) (string, error) {
 	if strings.ContainsFunc(what, unicode.IsUpper) && !strings.Contains(what, "/") {
 		reason, ok := explain.Lookup(what)
 		if !ok {
-			return "", failf("docs/reasons.md lists them", "no reason is called %q", what)
+			return "", failf(didYouMean(what), "no reason is called %q", what)
 		}
 		return reason.Name + ": " + reason.Text, nil
 	}
@@ -46,6 +48,22 @@ func (a *app) why(ctx context.Context, what string) (string, error) {
 		return "", err
 	}
 	return explain.Paragraph(title, conditions, a.now()), nil
+}
+
+// didYouMean is the hint for a reason that is not known, by what it resembles: cobra's
+// suggestions for a command are as good for a reason.
+func didYouMean(word string) string {
+	reasons := &cobra.Command{}
+	for _, name := range explain.Names() {
+		reasons.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	reasons.SuggestionsMinimumDistance = 3
+	similar := reasons.SuggestionsFor(word)
+	if len(similar) == 0 {
+		return "docs/reasons.md lists them"
+	}
+	slices.Sort(similar)
+	return "did you mean " + strings.Join(similar, ", ") + "?"
 }
 
 // conditions reads those of a Render, a class or a cluster.
