@@ -88,7 +88,10 @@ func (e *enrollment) run(ctx context.Context) error {
 		return err
 	}
 	roots, err := hub.HubRoots(ctx, e.hubNamespace)
-	if err != nil {
+	switch {
+	case hub.Assumed && kube.Absent(err):
+		return &hinted{err: err, hint: assumedHub}
+	case err != nil:
 		return &hinted{err: err, hint: "the hub publishes its roots in its namespace, --hub-namespace, at its first start"}
 	}
 	if _, err := kube.ParseCertificates(roots); err != nil {

@@ -50,17 +50,23 @@ func failf(hint, format string, args ...any) error {
 	return &hinted{err: fmt.Errorf(format, args...), hint: hint}
 }
 
+// assumedHub is the hint where nothing was found in a hub cluster that no flag names.
+const assumedHub = "no flag names the hub cluster, so the workload cluster was asked: --hub-context or --hub-kubeconfig names the hub's"
+
 // hintFor is what to do about an error: its own hint, or one by its type.
 func hintFor(err error) string {
 	if own, ok := errors.AsType[*hinted](err); ok && own.hint != "" {
 		return own.hint
 	}
 	flags := "--context"
-	if side, ok := errors.AsType[*kube.SideError](err); ok && side.Side == kube.HubSide {
+	side, ok := errors.AsType[*kube.SideError](err)
+	if ok && side.Side == kube.HubSide {
 		flags = "--hub-context"
 	}
 	_, unreachable := errors.AsType[*url.Error](err)
 	switch {
+	case ok && side.Assumed && kube.Absent(err):
+		return assumedHub
 	case clientcmd.IsEmptyConfig(err), clientcmd.IsContextNotFound(err):
 		return "name a cluster with --kubeconfig and --context"
 	case apimeta.IsNoMatchError(err):
