@@ -8,7 +8,6 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dynamic-config.rs/fleet/internal/cli/explain"
 )
@@ -43,11 +42,11 @@ func (a *app) why(ctx context.Context, what string) (string, error) {
 		}
 		return reason.Name + ": " + reason.Text, nil
 	}
-	title, conditions, err := a.conditions(ctx, what)
+	object, err := a.object(ctx, what)
 	if err != nil {
 		return "", err
 	}
-	return explain.Paragraph(title, conditions, a.now()), nil
+	return explain.Paragraph(object, a.now()), nil
 }
 
 // didYouMean is the hint for a reason that is not known, by what it resembles: cobra's
@@ -66,8 +65,8 @@ func didYouMean(word string) string {
 	return "did you mean " + strings.Join(similar, ", ") + "?"
 }
 
-// conditions reads those of a Render, a class or a cluster.
-func (a *app) conditions(ctx context.Context, what string) (title string, conditions []metav1.Condition, err error) {
+// object reads a Render, a class or a cluster.
+func (a *app) object(ctx context.Context, what string) (*explain.Object, error) {
 	kind, name, ok := strings.Cut(what, "/")
 	if !ok {
 		kind, name = "render", what
@@ -76,33 +75,41 @@ func (a *app) conditions(ctx context.Context, what string) (title string, condit
 	case "render", "renders", "dcr", "dynamicconfigrender":
 		_, render, err := a.render(ctx, name)
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
-		return "Render " + render.Namespace + "/" + render.Name, render.Status.Conditions, nil
+		title := "Render " + render.Namespace + "/" + render.Name
+		return &explain.Object{Kind: explain.Render, Title: title, Conditions: render.Status.Conditions}, nil
 	case "class", "classes", "dcc", "cdcc", "dynamicconfigclass", "clusterdynamicconfigclass":
-		namespace, err := a.clusters.Namespace()
-		if err != nil {
-			return "", nil, err
-		}
-		hub, err := a.clusters.Hub()
-		if err != nil {
-			return "", nil, err
-		}
-		class, err := hub.AnyClass(ctx, namespace, name)
-		if err != nil {
-			return "", nil, err
-		}
-		return class.ID(), class.Status.Conditions, nil
+		return a.classObject(ctx, name)
 	case "cluster", "clusters", "spc", "spokecluster":
 		hub, err := a.clusters.Hub()
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
 		cluster, err := hub.SpokeCluster(ctx, name)
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
-		return "SpokeCluster " + name, cluster.Status.Conditions, nil
+		return &explain.Object{
+			Kind: explain.Cluster, Title: "SpokeCluster " + name, Conditions: cluster.Status.Conditions, New: cluster.Status.Session == nil,
+		}, nil
 	}
-	return "", nil, failf("NAME, class/NAME, cluster/NAME or a reason", "%q is no kind that has conditions", kind)
+	return nil, failf("NAME, class/NAME, cluster/NAME or a reason", "%q is no kind that has conditions", kind)
+}
+
+// classObject reads a class of either kind.
+func (a *app) classObject(ctx context.Context, name string) (*explain.Object, error) {
+	namespace, err := a.clusters.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	hub, err := a.clusters.Hub()
+	if err != nil {
+		return nil, err
+	}
+	class, err := hub.AnyClass(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return &explain.Object{Kind: explain.Class, Title: class.ID(), Conditions: class.Status.Conditions}, nil
 }
