@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Causes for which the fleet itself ends a session.
@@ -41,6 +43,7 @@ type Session struct {
 	content queue // those whose pending answer is a delivery, which the bound may hold back
 	unacked int   // bytes of the deliveries that are not answered
 	nonce   uint64
+	applied time.Time // see Status
 }
 
 // render is the state of one Render in a session.
@@ -51,6 +54,10 @@ type render struct {
 	nonce    uint64  // of inflight
 	told     *Answer // the last answer that was sent as Current or Refusal, or applied
 	failed   bool    // the last delivery was not applied
+
+	// For people alone, see RenderStatus.
+	outcome            Outcome
+	since, asked, sent time.Time
 }
 
 func newSession(cluster string, epoch int64, instance string, f *Fleet) *Session {
@@ -150,6 +157,9 @@ func (s *Session) upsert(spec Spec) {
 	if !ok {
 		r = &render{}
 		s.renders[spec.ID] = r
+	}
+	if r.asked.IsZero() || r.told != nil {
+		r.asked = time.Now()
 	}
 	r.spec, r.told, r.pending = spec, nil, nil
 }
@@ -261,6 +271,7 @@ func (s *Session) tell(id ID) Frame {
 	r := s.renders[id]
 	a := r.pending
 	r.told, r.pending, r.failed = a.remembered(), nil, false
+	r.conclude(Outcome{Refusal: a.Refusal})
 	return Frame{ID: id, Answer: *a}
 }
 
@@ -270,7 +281,7 @@ func (s *Session) send(id ID) Frame {
 	r := s.renders[id]
 	s.nonce++
 	r.inflight, r.nonce = r.pending, s.nonce
-	r.pending, r.failed = nil, false
+	r.pending, r.failed, r.sent = nil, false, time.Now()
 	s.unacked += r.inflight.Content.Size()
 	s.deliveries.Add(1)
 	return Frame{ID: id, Nonce: s.nonce, Answer: *r.inflight}
@@ -291,9 +302,11 @@ func (s *Session) Ack(res Result) bool {
 	switch {
 	case !current || res.Code == Superseded:
 	case res.Code == Applied:
-		r.spec.Have, r.told = a.Content.ID, a.remembered()
+		r.spec.Have, r.told, s.applied = a.Content.ID, a.remembered(), time.Now()
+		r.conclude(Outcome{})
 	default:
 		r.told, r.failed = a.remembered(), true
+		r.conclude(Outcome{Failure: cmp.Or(res.Reason, unknownFailure)})
 	}
 	s.enqueue(res.ID, r) // now that it is known what the target holds
 	s.signal()
