@@ -45,12 +45,12 @@ func TestClusters_ThoseWithAProblemFirst(t *testing.T) {
 	s := newFleet(t)
 	p := s.visit(viewer(t, "clusters"), "/")
 	want := []string{
-		"Cluster | State | Replica | Session | Renders | Ready | Failed | Waiting | Unanswered | Last applied | Certificate ends | Agent",
-		"edge-07 | not connected Disconnected, 3h ago ; the workload cluster's administrator | hub-1 | none | 3 | 2 | 1 | 0 | no session | v1.4.0",
-		"prod-eu | connected | hub-0 | 17m ago | 6 | 1 | 4 | 1 | 0 | 0s ago | in 11h | v1.4.0",
-		"prod-us | connected | hub-0 | 24m ago | 2 | 2 | 0 | 0 | 1, oldest 0s ago | 0s ago | in 3h not renewed | v1.4.0",
-		"prod-ap | connected | hub-1 | 19m ago | 40 | 40 | 0 | 0 | known to hub-1 | v1.4.0",
-		"staging | suspended Suspended, 2d2h ago ; whoever set it | none | none | none | none | none | none | no session | none",
+		"Cluster | State | Session | Renders | Ready | Failed | Waiting | Unanswered | Last applied | Certificate ends | Agent",
+		"edge-07 | not connected Disconnected, 3h ago ; the workload cluster's administrator | none, last with hub-1 | 3 | 2 | 1 | 0 | no session | v1.4.0",
+		"prod-eu | connected | hub-0, 17m ago | 6 | 1 | 4 | 1 | 0 | 0s ago | in 11h | v1.4.0",
+		"prod-us | connected | hub-0, 24m ago | 2 | 2 | 0 | 0 | 1, oldest 0s ago | 0s ago | in 3h not renewed | v1.4.0",
+		"prod-ap | connected | hub-1, 19m ago | 40 | 40 | 0 | 0 | known to hub-1 | v1.4.0",
+		"staging | suspended Suspended, 2d2h ago ; whoever set it | none | none | none | none | none | no session | none",
 	}
 	rows := p.rows()
 	for i := range rows {

@@ -9,6 +9,7 @@ import (
 	"net/http/cookiejar"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,6 +36,31 @@ import (
 // patience is how long a loaded machine may take.
 const patience = 60 * time.Second
 
+var (
+	// roots are those that browsers trust.
+	roots *x509.CertPool
+	// issued is the certificate of every page, see certificate.
+	issued *tls.Certificate
+	issue  sync.Once
+)
+
+// certificate is that of every page: a browser is told once whom to trust.
+func certificate(t *testing.T) *tls.Certificate {
+	t.Helper()
+	issue.Do(func() {
+		ca := spoketest.Authority(t)
+		var err error
+		if issued, err = ca.SignServer([]string{"localhost", "127.0.0.1"}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		roots = ca.Roots()
+	})
+	return issued
+}
+
+// sessionLife is longer than a login holds.
+const sessionLife = 31 * time.Minute
+
 // canary is in every document that the rig delivers.
 const canary = "canary-value-9d31"
 
@@ -44,13 +70,12 @@ const canary = "canary-value-9d31"
 type site struct {
 	t        *testing.T
 	url      string
-	roots    *x509.CertPool
-	spki     []byte // of the certificate
 	kube     client.Client
 	fleet    *fleet.Fleet
 	mirrors  *mirror.Provider
 	audit    *transcript
 	clock    *clock
+	stop     func() // the page
 	sessions map[string]*fleet.Session
 }
 
@@ -100,35 +125,32 @@ func (l lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// run runs something until the test ends.
-func run(t *testing.T, do func(context.Context) error) {
+// run runs something until the test ends, or stop is called, which waits for it.
+func run(t *testing.T, do func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- do(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 func (s *site) serve(server *web.Server) {
 	s.t.Helper()
-	ca := spoketest.Authority(s.t)
-	certificate, err := ca.SignServer([]string{"localhost", "127.0.0.1"}, time.Now())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	served := certificate(s.t)
 	listener, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.roots, s.spki = ca.Roots(), certificate.Leaf.RawSubjectPublicKeyInfo
 	s.url = "https://localhost:" + strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	run(s.t, func(ctx context.Context) error {
-		return server.Serve(ctx, listener, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil })
+	s.stop = run(s.t, func(ctx context.Context) error {
+		return server.Serve(ctx, listener, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return served, nil })
 	})
 }
 
@@ -138,7 +160,7 @@ func (s *site) browser() *http.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots, MinVersion: tls.VersionTLS13}, ForceAttemptHTTP2: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}, ForceAttemptHTTP2: true}
 	s.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
