@@ -147,7 +147,7 @@ cover: testbin build ## Run every test and show the coverage of each function
 	go tool cover -func=out/cover.out
 
 .PHONY: e2e-kind
-e2e-kind: ## Play every story on kind clusters; builds engine, node and images. KEEP=1 leaves them up
+e2e-kind: build ## Play every story on kind clusters; builds engine, node and images. KEEP=1 leaves them up
 	@$(MAKE) images ARCHITECTURES=$$(go env GOARCH) IMAGE_PREFIX=dynamic-config.e2e VERSION=e2e
 	@$(MAKE) testbin TESTBIN="consul vault"
 	tools/kind/images.sh

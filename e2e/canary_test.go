@@ -213,6 +213,17 @@ func (r *recorder) enrol(t *testing.T, name string) tls.Certificate {
 // dial connects to the hub; every byte that arrives is kept.
 func (r *recorder) dial(t *testing.T, certificate *tls.Certificate) *grpc.ClientConn {
 	t.Helper()
+	conn, err := grpc.NewClient(fleet.Hub.Address, grpc.WithTransportCredentials(recording{credentials.NewTLS(hubTLS(t, certificate)), r}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// hubTLS trusts the hub and nobody else, and shows a certificate if there is one.
+func hubTLS(t *testing.T, certificate *tls.Certificate) *tls.Config {
+	t.Helper()
 	ca, err := fleet.Hub.CA(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -222,12 +233,7 @@ func (r *recorder) dial(t *testing.T, certificate *tls.Certificate) *grpc.Client
 	if certificate != nil {
 		config.Certificates = []tls.Certificate{*certificate}
 	}
-	conn, err := grpc.NewClient(fleet.Hub.Address, grpc.WithTransportCredentials(recording{credentials.NewTLS(config), r}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return conn
+	return config
 }
 
 // recording wraps a connection once it is encrypted, so that plain bytes are seen.

@@ -1,7 +1,11 @@
 package e2e_test
 
 import (
+	"bufio"
 	"context"
+	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/onsi/gomega"
@@ -151,4 +155,35 @@ func update[T client.Object](t *testing.T, c *testenv.Cluster, object T, change 
 		change(object)
 		return c.Client.Update(t.Context(), object)
 	}).WithTimeout(patience).Should(gomega.Succeed())
+}
+
+// metric is a counter of a replica.
+func metric(t *testing.T, r *stage.Replica, name string) int {
+	t.Helper()
+	return metricAt(t, http.DefaultClient, r.MetricsURL, name)
+}
+
+// metricAt is a counter of the process that serves it at a URL.
+func metricAt(t *testing.T, by *http.Client, url, name string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := by.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(v)
+		}
+	}
+	t.Fatalf("%s has no metric %s", url, name)
+	return 0
 }

@@ -104,6 +104,11 @@ func usage(t *testing.T) stage.Usage {
 	return u
 }
 
+// figures are what the hub process uses, to be read.
+func figures(u stage.Usage) string {
+	return fmt.Sprintf("%.0f goroutines, %.0f descriptors, heap %.1f MiB, resident %.1f MiB", u.Goroutines, u.Files, u.Heap/(1<<20), u.Memory/(1<<20))
+}
+
 func TestLoad_TwoThousandReconnectsLeaveNothingBehind(t *testing.T) {
 	const spokes, rounds = 200, 10
 	putConsul(t, "reconnects/app.json", `{"colour":"red"}`)
@@ -129,7 +134,7 @@ func TestLoad_TwoThousandReconnectsLeaveNothingBehind(t *testing.T) {
 		g.Expect(after.Files).To(gomega.BeNumerically("<=", before.Files+spokes/10), "file descriptors")
 		g.Expect(after.Heap).To(gomega.BeNumerically("<=", before.Heap+32<<20), "heap")
 	}).WithTimeout(patience).Should(gomega.Succeed(), "before %+v", before)
-	t.Logf("%d reconnects: before %+v, after %+v", spokes*rounds, before, after)
+	t.Logf("%d sessions of %d spokes, %d documents sent\n  before: %s\n  after:  %s", spokes*(rounds+1), spokes, c.tally.Counts().Deliveries, figures(before), figures(after))
 }
 
 func TestLoad_ARollOutOfTheHubMovesFiveHundredSpokes(t *testing.T) {
@@ -197,5 +202,5 @@ func TestLoad_ASpokeThatDoesNotReadDelaysNobodyAndIsCut(t *testing.T) {
 	if n := slow.tally.Counts().Deliveries; n != 0 {
 		t.Errorf("%d deliveries were taken by a spoke that does not read", n)
 	}
-	t.Logf("resident memory: %.0f MiB before, %.0f MiB after", before.Memory/(1<<20), usage(t).Memory/(1<<20))
+	t.Logf("the hub\n  before: %s\n  after:  %s", figures(before), figures(usage(t)))
 }

@@ -1,12 +1,8 @@
 package e2e_test
 
 import (
-	"bufio"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -54,31 +50,6 @@ func isWith(t *testing.T, replicas ...*stage.Replica) {
 	}
 }
 
-// metric is a counter of a replica.
-func metric(t *testing.T, r *stage.Replica, name string) int {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.MetricsURL, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			v, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return int(v)
-		}
-	}
-	t.Fatalf("%s has no metric %s", r.Name, name)
-	return 0
-}
-
 // unapplied are the Renders of all spokes whose target does not hold their document, and
 // why.
 func unapplied(t *testing.T) (names []string) {
@@ -104,10 +75,10 @@ func without(replicas []*stage.Replica, r *stage.Replica) []*stage.Replica {
 	return slices.DeleteFunc(slices.Clone(replicas), func(other *stage.Replica) bool { return other == r })
 }
 
-// scale has n replicas run until the test ends.
-func scale(t *testing.T, n int) []*stage.Replica {
+// scale has n replicas run until the test ends; those that are started get the flags.
+func scale(t *testing.T, n int, flags ...string) []*stage.Replica {
 	t.Helper()
-	if err := fleet.Hub.Scale(t.Context(), n); err != nil {
+	if err := fleet.Hub.Scale(t.Context(), n, flags...); err != nil {
 		t.Fatal(err)
 	}
 	return fleet.Hub.Replicas[:n]

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/onsi/gomega"
@@ -64,6 +63,7 @@ func TestCanary_NothingThatIsToldHoldsAValue(t *testing.T) {
 	for place, word := range map[string]string{
 		"hub log": "Refused", "hub audit": "signals-good", "spoke log": "Target not written", "spoke events": v1alpha1.ReasonAdmissionDenied,
 		"spoke statuses": v1alpha1.ReasonDocumentInvalid, "spoke metrics": "dynamicconfig_spoke_apply_total", "hub metrics": "dynamicconfig_hub_feeds",
+		"hub profile /goroutine?debug=2": "syncserver", "spoke profile /goroutine?debug=2": "syncclient",
 	} {
 		if !bytes.Contains(told[place], []byte(word)) {
 			t.Errorf("%s: the search does not even find %q", place, word)
@@ -78,10 +78,9 @@ func everythingTold(t *testing.T, spoke *stage.Spoke) map[string][]byte {
 		"hub metrics": get(t, fleet.Hub.MetricsURL), "hub health": get(t, fleet.Hub.HealthURL+"?verbose=1"),
 		"spoke metrics": get(t, spoke.MetricsURL), "spoke health": get(t, spoke.HealthURL+"?verbose=1"),
 	}
-	for place, url := range map[string]string{"hub": fleet.Hub.MetricsURL, "spoke": spoke.MetricsURL} {
-		base := strings.TrimSuffix(url, "/metrics")
-		for _, page := range []string{"/debug/pprof/heap?debug=1", "/debug/pprof/goroutine?debug=2", "/debug/vars", "/debug/requests"} {
-			told[place+" "+page] = get(t, base+page)
+	for place, profiles := range map[string]string{"hub": fleet.Hub.Replicas[0].ProfilesURL, "spoke": spoke.ProfilesURL} {
+		for _, page := range []string{"/heap?debug=1", "/goroutine?debug=2", "/cmdline"} {
+			told[place+" profile "+page] = get(t, profiles+page)
 		}
 	}
 	for name, read := range map[string]func() ([]byte, error){"hub log": fleet.Hub.Log, "hub audit": fleet.Hub.Audit, "spoke log": spoke.Log} {

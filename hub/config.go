@@ -57,6 +57,8 @@ type Config struct {
 	// WebAudience is what tokens must be meant for that the page accepts: those of the
 	// API server itself when empty.
 	WebAudience string
+	// ProfilingAddress serves /debug/pprof; empty for none.
+	ProfilingAddress string
 
 	// Audit takes a JSON line for each decision, enrolment and end of a session; nil
 	// for none.
@@ -77,6 +79,9 @@ type Config struct {
 	SessionAge time.Duration
 	// DrainWindow over which spokes leave at a shutdown; 5 s when 0.
 	DrainWindow time.Duration
+	// BalanceInterval is how often this replica compares what it holds with the others;
+	// replicas.DefaultBalanceInterval when 0.
+	BalanceInterval time.Duration
 	// ReleaseAfter is how long the documents of a cluster without a session are
 	// still followed; 30 s when 0.
 	ReleaseAfter time.Duration
@@ -102,8 +107,12 @@ func (c *Config) Validate() error {
 	setDefault(&c.Heartbeat, syncserver.DefaultHeartbeat)
 	setDefault(&c.SessionAge, syncserver.DefaultMaxAge)
 	setDefault(&c.DrainWindow, 5*time.Second)
+	setDefault(&c.BalanceInterval, replicas.DefaultBalanceInterval)
 	setDefault(&c.ReleaseAfter, 30*time.Second)
 	setDefault(&c.MaxDocumentBytes, feed.DefaultMaxBytes)
+	if c.BalanceInterval < 0 {
+		return errors.New("the interval at which replicas compare their sessions is more than nothing")
+	}
 	if c.MaxDocumentBytes < 0 {
 		return errors.New("the bytes of documents that a hub holds are more than none")
 	}

@@ -69,6 +69,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	balance(peers.balancer, mgr.GetLocalManager().GetCache(), serving)
 	if err := registerMetrics(collectors(ctx, mgr.GetLocalManager().GetCache(), parts, serving)); err != nil {
 		return err
 	}
@@ -92,6 +93,7 @@ func addRunnables(mgr mcmanager.Manager, p parts, s *serving) error {
 		everyReplica(s.run),
 		everyReplica(p.peers.presence.Run),
 		everyReplica(p.peers.leader.Run),
+		p.peers.balancer,
 		&spokecluster.Counter{Fleet: p.clusters, Registry: p.registry},
 		&spokecluster.Keeper{Hub: local.GetCache(), Leader: p.peers.leader, Replicas: p.peers.watch, Registry: p.registry},
 	} {
@@ -160,6 +162,7 @@ func newManager(ctx context.Context, cfg Config, scheme *runtime.Scheme, mirrors
 		BaseContext:            func() context.Context { return ctrl.LoggerInto(context.WithoutCancel(ctx), ctrl.LoggerFrom(ctx)) },
 		Metrics:                telemetry.MetricsServer(cfg.MetricsAddress, cfg.LogLevel),
 		HealthProbeBindAddress: cfg.HealthAddress,
+		PprofBindAddress:       cfg.ProfilingAddress,
 		// A read of a Secret or ConfigMap never starts a watch on all of their data.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})
@@ -187,6 +190,7 @@ type peers struct {
 	presence *replicas.Presence
 	watch    *replicas.Watch
 	leader   leader
+	balancer *replicas.Balancer
 }
 
 // leader is the election, or a replica that is alone.
@@ -204,11 +208,21 @@ func newReplicas(cfg Config) (*peers, error) {
 		presence: replicas.NewPresence(client.Leases(cfg.Namespace), cfg.Replica),
 		watch:    replicas.NewWatch(client.Leases(cfg.Namespace), time.Now),
 		leader:   replicas.Alone{},
+		balancer: &replicas.Balancer{
+			Replica: cfg.Replica, Interval: cfg.BalanceInterval,
+			Watch: replicas.NewWatch(client.Leases(cfg.Namespace), time.Now),
+		},
 	}
 	if cfg.LeaderElect {
 		p.leader, err = replicas.NewLeader(client, cfg.Namespace, cfg.Replica)
 	}
 	return p, err
+}
+
+// balance gives the balancer what it compares, and the sessions that it moves.
+func balance(b *replicas.Balancer, hub client.Reader, s *serving) {
+	b.Held = func(ctx context.Context) (map[string]int, error) { return spokecluster.Held(ctx, hub) }
+	b.Move = s.sessions.Move
 }
 
 // parts are what controllers and the port are made of.

@@ -52,6 +52,8 @@ func ownNumbers(p parts, s *serving) []prometheus.Collector {
 			func() float64 { return float64(p.clusters.Deliveries()) }),
 		counter("dynamicconfig_hub_session_takeovers_total", "Sessions with this replica that an agent opened while another one of its cluster held one.",
 			func() float64 { return float64(p.registry.Takeovers()) }),
+		counter("dynamicconfig_hub_sessions_moved_total", "Sessions that this replica asked to move since it held more than its share.",
+			func() float64 { return float64(p.peers.balancer.Moved()) }),
 		counter("dynamicconfig_hub_frames_ignored_total", "Frames of spokes that this replica does not know or could not use.",
 			func() float64 { return float64(s.sessions.Ignored()) }),
 		gauge("dynamicconfig_hub_ca_expiry_timestamp_seconds", "When the root that signs ends, in Unix seconds.",

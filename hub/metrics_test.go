@@ -14,6 +14,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/metrics"
 	"dynamic-config.rs/fleet/hub/internal/registry"
+	"dynamic-config.rs/fleet/hub/internal/replicas"
 	"dynamic-config.rs/fleet/hub/internal/syncserver"
 	"dynamic-config.rs/fleet/internal/metricstest"
 	"dynamic-config.rs/fleet/internal/testenv"
@@ -38,7 +39,7 @@ func TestMetrics_ThePageAndTheHubAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := parts{clusters: fleet.New(fleet.Config{}), feeds: feed.New(feed.Config{}), secrets: secrets, registry: &registry.Registry{}, observers: o}
+	p := parts{clusters: fleet.New(fleet.Config{}), feeds: feed.New(feed.Config{}), secrets: secrets, registry: &registry.Registry{}, observers: o, peers: &peers{balancer: &replicas.Balancer{}}}
 	all := collectors(t.Context(), objects, p, &serving{sessions: syncserver.New(syncserver.Config{Fleet: p.clusters})})
 
 	registry := prometheus.NewPedanticRegistry()

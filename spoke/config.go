@@ -59,6 +59,8 @@ type Config struct {
 	LogLevel *slog.LevelVar
 	// HealthProbeBindAddress serves /healthz and /readyz; "0" serves none.
 	HealthProbeBindAddress string
+	// PprofBindAddress serves /debug/pprof; empty serves none.
+	PprofBindAddress string
 	// Version of the agent, for people.
 	Version string
 	// Instance tells two agents of one cluster apart, for people: the pod's UID.

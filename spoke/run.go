@@ -98,6 +98,7 @@ func newManager(ctx context.Context, c Config) (ctrl.Manager, error) {
 		}},
 		Metrics:                telemetry.MetricsServer(c.MetricsBindAddress, c.LogLevel),
 		HealthProbeBindAddress: c.HealthProbeBindAddress,
+		PprofBindAddress:       c.PprofBindAddress,
 		// Several agents may run in one process.
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})

@@ -82,6 +82,7 @@ func bind(flags *flag.FlagSet, c *spoke.Config) {
 	flags.StringVar(&c.ServiceAccount, "service-account", os.Getenv("POD_SERVICE_ACCOUNT"), "the agent's own ServiceAccount in that namespace, which proves the cluster; by default $POD_SERVICE_ACCOUNT, then "+v1alpha1.DefaultSpokeServiceAccount)
 	flags.StringVar(&c.MetricsBindAddress, "metrics-bind-address", ":8080", "address of the metrics; 0 for none")
 	flags.StringVar(&c.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&c.PprofBindAddress, "pprof-bind-address", "", "address of /debug/pprof, which anybody may ask who reaches it; none when empty")
 	flags.DurationVar(&c.Backoff.AfterSession, "reconnect-after-session", 0, "longest first delay after a session; 15s when 0")
 	flags.DurationVar(&c.Backoff.Min, "reconnect-min", 0, "shortest delay after an attempt that failed; 1s when 0")
 	flags.DurationVar(&c.Backoff.Max, "reconnect-max", 0, "longest delay after attempts that failed; 60s when 0")

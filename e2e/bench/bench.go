@@ -18,7 +18,7 @@ import (
 type options struct {
 	spokes, renders, changes int
 	phases                   []string
-	out                      string
+	out, profiles            string
 }
 
 // rig is what every phase measures on.

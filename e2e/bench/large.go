@@ -30,10 +30,13 @@ func large(ctx context.Context, r *rig) error {
 	if err != nil {
 		return err
 	}
-	if err := f.current(ctx); err != nil {
+	if err := r.whileProfiled(ctx, "connect", func() error {
+		err := f.current(ctx)
+		r.report.seconds(phase, "until all are current, from nothing", time.Since(f.began))
+		return err
+	}); err != nil {
 		return err
 	}
-	r.report.seconds(phase, "until all are current, from nothing", time.Since(f.began))
 	for _, step := range []func(context.Context, string, *fakes) error{r.idle, r.changeForAll, r.newcomers, r.restart} {
 		if err := step(ctx, phase, f); err != nil {
 			return err
@@ -60,6 +63,11 @@ func (r *rig) idle(ctx context.Context, phase string, _ *fakes) error {
 	}
 	r.report.add(phase, "hub's processor time while idle", 100*(after.CPU-before.CPU)/quiet.Seconds(), "% of a core")
 	r.report.add(phase, "requests to Consul while idle", float64(r.front.requests.Load()-asked)/quiet.Seconds(), "/s")
+	for _, kind := range []string{profileHeap, profileGoroutines} {
+		if err := r.keepProfile(ctx, "idle", kind); err != nil {
+			return err
+		}
+	}
 	return r.reportUsage(ctx, phase, "idle")
 }
 
@@ -127,11 +135,16 @@ func (r *rig) restart(ctx context.Context, phase string, f *fakes) error {
 		return err
 	}
 	ready := time.Since(began)
-	if err := f.current(ctx); err != nil {
+	var current time.Duration
+	if err := r.whileProfiled(ctx, "restart", func() error {
+		err := f.current(ctx)
+		current = time.Since(began)
+		return err
+	}); err != nil {
 		return err
 	}
 	r.report.seconds(phase, "restart of a killed hub, until it is ready", ready)
-	r.report.seconds(phase, "restart of a killed hub, until all are current", time.Since(began))
+	r.report.seconds(phase, "restart of a killed hub, until all are current", current)
 	r.report.add(phase, "documents sent again (goal 0)", float64(f.tally.Counts().Deliveries-before.Deliveries), "")
 	return r.reportUsage(ctx, phase, "after the restart")
 }

@@ -26,6 +26,7 @@ func main() {
 	flag.IntVar(&o.renders, "renders", 100, "Renders of each fake spoke")
 	flag.IntVar(&o.changes, "changes", 100, "changes whose way is timed")
 	flag.StringVar(&o.out, "out", filepath.Join("out", "bench.json"), "file for the table as JSON")
+	flag.StringVar(&o.profiles, "profiles", "", "folder for profiles of the hub with the large fleet; none when empty")
 	flag.StringVar(&phases, "phases", "latency,periodic,fleet,curve", "what to measure")
 	flag.Parse()
 	o.phases = strings.Split(phases, ",")

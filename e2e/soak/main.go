@@ -25,13 +25,14 @@ import (
 func main() {
 	var (
 		length  = flag.Duration("for", time.Minute, "how long moves are made, a round each minute")
+		hubs    = flag.Int("replicas", 2, "replicas of the hub")
 		seed    = flag.Uint64("seed", rand.Uint64(), "which moves") //nolint:gosec // G404: any number does
 		verbose = flag.Bool("v", false, "print every move")
 	)
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard()) // the product's processes write their own
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *length, *seed, *verbose)
+	err := run(ctx, *length, *hubs, *seed, *verbose)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
@@ -42,7 +43,7 @@ func main() {
 // round is how long moves are made before the fleet is compared.
 const round = time.Minute
 
-func run(ctx context.Context, length time.Duration, seed uint64, verbose bool) (err error) {
+func run(ctx context.Context, length time.Duration, replicas int, seed uint64, verbose bool) (err error) {
 	dir, err := os.MkdirTemp("", "dynamic-config-soak-")
 	if err != nil {
 		return err
@@ -61,6 +62,9 @@ func run(ctx context.Context, length time.Duration, seed uint64, verbose bool) (
 		return err
 	}
 	defer func() { err = errors.Join(err, fleet.Stop()) }()
+	if err := fleet.Hub.Scale(ctx, replicas); err != nil {
+		return err
+	}
 	for end := time.Now().Add(length); time.Now().Before(end); seed++ {
 		fmt.Fprintf(os.Stdout, "round with seed %d\n", seed)
 		report, err := chaos.Run(ctx, chaos.Config{

@@ -50,6 +50,11 @@ func StartProxy(ctx context.Context) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a proxy: %w", err)
 	}
+	return proxyOn(ctx, listener), nil
+}
+
+// proxyOn is a proxy that takes the connections of a listener.
+func proxyOn(ctx context.Context, listener net.Listener) *Proxy {
 	p := &Proxy{
 		Address: listener.Addr().String(), listener: listener,
 		links: map[*link]struct{}{}, silent: map[string]chan struct{}{},
@@ -57,7 +62,7 @@ func StartProxy(ctx context.Context) (*Proxy, error) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p.stop = stop
 	p.group.Go(func() { p.accept(running) })
-	return p, nil
+	return p
 }
 
 // Stop ends the proxy and every connection through it.

@@ -10,9 +10,6 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 )
 
-// hubProcess is the name of the hub among those that are down.
-const hubProcess = "hub"
-
 // update changes an object, again when somebody else did meanwhile. One that is gone is
 // no error.
 func update(ctx context.Context, c client.Client, object client.Object, change func()) error {
@@ -71,37 +68,4 @@ func (r *run) removeTarget(ctx context.Context) error {
 	r.Log("remove the target of %s", i)
 	o := target(i, r.world.wanted[i].Target)
 	return client.IgnoreNotFound(r.Stage.Spoke(i.spoke).Client.Delete(ctx, o))
-}
-
-func (r *run) toggleHub(ctx context.Context) error { return r.toggle(ctx, hubProcess) }
-
-func (r *run) toggleAgent(ctx context.Context) error {
-	return r.toggle(ctx, r.Stage.Spokes[r.rng.IntN(len(r.Stage.Spokes))].Name)
-}
-
-func (r *run) toggle(ctx context.Context, name string) error {
-	if r.down[name] {
-		return r.start(ctx, name)
-	}
-	r.Log("kill %s", name)
-	r.down[name] = true
-	if name == hubProcess {
-		r.Stage.Hub.Kill()
-	} else {
-		r.Stage.Spoke(name).Kill()
-	}
-	return nil
-}
-
-// start starts a process that is down.
-func (r *run) start(ctx context.Context, name string) error {
-	if !r.down[name] {
-		return nil
-	}
-	r.Log("start %s", name)
-	r.down[name] = false
-	if name == hubProcess {
-		return r.Stage.Hub.Start(ctx)
-	}
-	return r.Stage.Spoke(name).Start(ctx)
 }

@@ -27,8 +27,10 @@ var moves = []move{
 	{"suspend or resume a cluster", 2, (*run).suspendSome},
 	{"spoil a target", 8, (*run).spoil},
 	{"remove a target", 8, (*run).removeTarget},
-	{"kill or start the hub", 1, (*run).toggleHub},
-	{"kill or start an agent", 2, (*run).toggleAgent},
+	{"end or start a replica of the hub", 2, (*run).toggleHub},
+	{"end or start an agent", 2, (*run).toggleAgent},
+	{"cut connections", 2, (*run).cut},
+	{"silence connections, or end that", 2, (*run).silence},
 }
 
 func (r *run) pick() move {

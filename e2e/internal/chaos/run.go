@@ -65,13 +65,15 @@ type run struct {
 	rng    *rand.Rand
 	report Report
 	made   int // Renders made so far, which names the next
-	down   map[string]bool
+	hubs   []process
+	down   map[string]bool // processes
+	silent map[string]bool // backends of the proxy
 }
 
 // Run makes moves, puts everything back to work, and compares.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	r := &run{
-		Config: cfg, world: newWorld(cfg.Seed), down: map[string]bool{},
+		Config: cfg, world: newWorld(cfg.Seed), down: map[string]bool{}, silent: map[string]bool{}, hubs: hubProcesses(cfg.Stage.Hub),
 		rng:    rand.New(rand.NewPCG(cfg.Seed, 0)), //nolint:gosec // G404: a replay needs the same numbers
 		report: Report{Moves: map[string]int{}},
 	}
@@ -145,11 +147,18 @@ func (r *run) play(ctx context.Context) error {
 // repair starts what is down, resumes what is suspended.
 func (r *run) repair(ctx context.Context) error {
 	r.Log("repair")
-	if err := r.start(ctx, hubProcess); err != nil {
-		return err
+	for backend, on := range r.silent {
+		if on {
+			r.Stage.Hub.Proxy.Silence(backend, false)
+		}
+	}
+	for _, hub := range r.hubs {
+		if err := r.start(ctx, hub); err != nil {
+			return err
+		}
 	}
 	for _, spoke := range r.Stage.Spokes {
-		if err := r.start(ctx, spoke.Name); err != nil {
+		if err := r.start(ctx, agent(spoke)); err != nil {
 			return err
 		}
 		if err := r.suspendCluster(ctx, spoke.Name, false); err != nil {

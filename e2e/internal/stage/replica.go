@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"dynamic-config.rs/fleet/internal/testenv"
 )
@@ -17,8 +18,8 @@ type Replica struct {
 	Name string
 	// Address it listens on.
 	Address string
-	// MetricsURL is its /metrics.
-	MetricsURL string
+	// MetricsURL is its /metrics, ProfilesURL its /debug/pprof.
+	MetricsURL, ProfilesURL string
 
 	hub     *Hub
 	health  string
@@ -26,13 +27,13 @@ type Replica struct {
 }
 
 func (h *Hub) newReplica(ctx context.Context, name string) (*Replica, error) {
-	ports, err := testenv.FreePorts(ctx, 3)
+	ports, err := testenv.FreePorts(ctx, 4)
 	if err != nil {
 		return nil, err
 	}
 	return &Replica{
 		Name: name, Address: loopback + ports[0], health: loopback + ports[1],
-		MetricsURL: "http://" + loopback + ports[2] + "/metrics", hub: h,
+		MetricsURL: "http://" + loopback + ports[2] + "/metrics", ProfilesURL: "http://" + loopback + ports[3] + "/debug/pprof", hub: h,
 	}, nil
 }
 
@@ -47,11 +48,10 @@ func (r *Replica) Start(ctx context.Context, flags ...string) error {
 	if err != nil {
 		return err
 	}
-	metrics := r.MetricsURL[len("http://") : len(r.MetricsURL)-len("/metrics")]
 	args, err := knownTo(ctx, r.hub.binary, append([]string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--replica=" + r.Name,
 		"--listen-address=" + r.Address, "--server-names=127.0.0.1",
-		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + r.health,
+		"--metrics-bind-address=" + hostOf(r.MetricsURL), "--health-probe-bind-address=" + r.health, "--pprof-bind-address=" + hostOf(r.ProfilesURL),
 		"--log-level=debug", "--audit-log=" + r.auditLog(),
 	}, slices.Concat(r.hub.args, flags)...))
 	if err != nil {
@@ -65,6 +65,12 @@ func (r *Replica) Start(ctx context.Context, flags ...string) error {
 		return err
 	}
 	return probe("http://" + r.health + "/healthz")(ctx)
+}
+
+// hostOf is the host and port of a URL.
+func hostOf(address string) string {
+	host, _, _ := strings.Cut(strings.TrimPrefix(address, "http://"), "/")
+	return host
 }
 
 func (r *Replica) auditLog() string { return filepath.Join(r.hub.Dir, r.Name+"-audit.log") }

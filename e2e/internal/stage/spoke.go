@@ -21,6 +21,8 @@ type Spoke struct {
 	// MetricsURL is the agent's /metrics, HealthURL its /readyz; both change with a
 	// restart.
 	MetricsURL, HealthURL string
+	// ProfilesURL is its /debug/pprof.
+	ProfilesURL string
 
 	hub     *Hub
 	args    []string
@@ -91,11 +93,12 @@ func (s *Spoke) Start(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	ports, err := testenv.FreePorts(ctx, 2)
+	ports, err := testenv.FreePorts(ctx, 3)
 	if err != nil {
 		return err
 	}
 	s.HealthURL, s.MetricsURL = "http://"+loopback+ports[0]+"/readyz", "http://"+loopback+ports[1]+"/metrics"
+	s.ProfilesURL = "http://" + loopback + ports[2] + "/debug/pprof"
 	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, Namespace, spokeAccount)
 	if err != nil {
 		return err
@@ -103,7 +106,7 @@ func (s *Spoke) Start(ctx context.Context) error {
 	args, err := knownTo(ctx, s.binary, append([]string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + Namespace, "--cluster=" + s.Name,
 		"--hub-address=" + s.hub.Address, "--hub-ca-file=" + s.caFile,
-		"--health-probe-bind-address=" + loopback + ports[0], "--metrics-bind-address=" + loopback + ports[1],
+		"--health-probe-bind-address=" + loopback + ports[0], "--metrics-bind-address=" + loopback + ports[1], "--pprof-bind-address=" + loopback + ports[2],
 		"--log-level=debug",
 	}, slices.Concat(s.joining, s.args)...))
 	if err != nil {
@@ -121,6 +124,14 @@ func (s *Spoke) Twin() *Spoke {
 	twin := *s
 	twin.program = nil
 	return &twin
+}
+
+// Terminate asks the agent process to end, as a kubelet does, and waits for it.
+func (s *Spoke) Terminate(ctx context.Context) error {
+	if s.deployed != nil {
+		return s.deployed.Terminate(ctx)
+	}
+	return s.program.Terminate(ctx)
 }
 
 // Kill ends the agent process as kill -9 does.

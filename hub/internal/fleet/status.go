@@ -27,7 +27,7 @@ type RenderStatus struct {
 	// Suspended Renders are owed no answer.
 	Suspended bool
 	// Since is when the outcome became what it is, as far back as this replica knows;
-	// while it is waited for, when that began.
+	// while it is waited for, when the Render was asked for or its delivery was sent.
 	Since time.Time
 	// Sent is when the delivery left that is not answered; zero for none.
 	Sent time.Time
@@ -70,8 +70,8 @@ func (f *Fleet) Status(cluster string, keep func(*RenderStatus) bool) (Status, b
 	for id, r := range s.renders {
 		if r.inflight != nil {
 			status.Unacked++
-			if status.OldestUnacked.IsZero() || r.sent.Before(status.OldestUnacked) {
-				status.OldestUnacked = r.sent
+			if sent := r.moved.time(); status.OldestUnacked.IsZero() || sent.Before(status.OldestUnacked) {
+				status.OldestUnacked = sent
 			}
 		}
 		if one := r.status(id); keep(&one) {
@@ -84,13 +84,13 @@ func (f *Fleet) Status(cluster string, keep func(*RenderStatus) bool) (Status, b
 func (r *render) status(id ID) RenderStatus {
 	status := RenderStatus{
 		ID: id, Class: r.spec.Class, Suspended: r.spec.Suspended, Settled: r.told != nil,
-		Outcome: r.outcome, Since: r.since,
+		Outcome: r.outcome, Since: r.since.time(),
 	}
 	if !status.Settled {
-		status.Since = r.asked
+		status.Since = r.moved.time()
 	}
 	if r.inflight != nil {
-		status.Sent = r.sent
+		status.Sent = r.moved.time()
 	}
 	if latest := r.latest(); latest != nil && latest.Content != nil {
 		status.Version = latest.Content.SourceVersion
@@ -98,11 +98,24 @@ func (r *render) status(id ID) RenderStatus {
 	return status
 }
 
+// instant is a time in a third of the space: there are two in each Render. It is 0 for
+// none.
+type instant int64
+
+func now() instant { return instant(time.Now().UnixNano()) }
+
+func (i instant) time() time.Time {
+	if i == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(i))
+}
+
 // conclude notes what became of a Render; an outcome that comes again is as old as it
 // was.
 func (r *render) conclude(outcome Outcome) {
-	if r.since.IsZero() || !r.outcome.same(outcome) {
-		r.since = time.Now()
+	if r.since == 0 || !r.outcome.same(outcome) {
+		r.since = now()
 	}
 	r.outcome = outcome
 }
@@ -112,7 +125,7 @@ func (s *Session) inherit(older *Session) {
 	type past struct {
 		uid     string
 		outcome Outcome
-		since   time.Time
+		since   instant
 	}
 	older.mu.Lock()
 	known := make(map[ID]past, len(older.renders))
@@ -128,7 +141,7 @@ func (s *Session) inherit(older *Session) {
 		s.applied = applied
 	}
 	for id, r := range s.renders {
-		if was, ok := known[id]; ok && was.uid == r.spec.UID && r.since.IsZero() {
+		if was, ok := known[id]; ok && was.uid == r.spec.UID && r.since == 0 {
 			r.outcome, r.since = was.outcome, was.since
 		}
 	}

@@ -22,6 +22,9 @@ import (
 // The first inventory is the list. Later ones are compared here and come out as
 // events of the open watch: answering 410 Expired instead works too, and costs the
 // reflector's back-off of 0.8 s and more on every reconnect.
+//
+// Its objects are the informer's too, and never change once they are put: a hub holds
+// 100,000 of them, and holds them once.
 type source struct {
 	// mu guards everything below.
 	mu      sync.Mutex
@@ -77,16 +80,16 @@ func (s *source) latest() uint64 {
 
 // swap puts objects in the place of those there are.
 func (s *source) swap(items []*v1alpha1.DynamicConfigRender) {
-	gone := s.objects
+	before := s.objects
 	s.objects = make(map[types.NamespacedName]*v1alpha1.DynamicConfigRender, len(items))
 	for _, item := range items {
 		key := keyOf(item)
-		_, had := gone[key]
-		delete(gone, key)
+		_, had := before[key]
+		delete(before, key)
 		s.put(key, item, had)
 	}
-	for _, object := range gone {
-		s.emit(watch.Deleted, object)
+	for _, object := range before {
+		s.gone(object)
 	}
 }
 
@@ -102,11 +105,11 @@ func (s *source) remove(key types.NamespacedName) {
 	defer s.mu.Unlock()
 	if object, ok := s.objects[key]; ok {
 		delete(s.objects, key)
-		s.emit(watch.Deleted, object)
+		s.gone(object)
 	}
 }
 
-// put stores an object under the next version and tells the watch.
+// put stores an object, which is the source's from now on, and tells the watch.
 func (s *source) put(key types.NamespacedName, item *v1alpha1.DynamicConfigRender, had bool) {
 	s.objects[key] = item
 	kind := watch.Added
@@ -116,12 +119,16 @@ func (s *source) put(key types.NamespacedName, item *v1alpha1.DynamicConfigRende
 	s.emit(kind, item)
 }
 
+// gone tells the watch that an object is no longer. The informer has the object: what is
+// told is a copy.
+func (s *source) gone(object *v1alpha1.DynamicConfigRender) { s.emit(watch.Deleted, object.DeepCopy()) }
+
+// emit gives an object the next version and tells the watch.
 func (s *source) emit(kind watch.EventType, object *v1alpha1.DynamicConfigRender) {
 	s.version++
-	out := object.DeepCopy()
-	out.ResourceVersion = strconv.FormatUint(s.version, 10)
+	object.ResourceVersion = strconv.FormatUint(s.version, 10)
 	if s.watch != nil {
-		s.watch.add(watch.Event{Type: kind, Object: out})
+		s.watch.add(watch.Event{Type: kind, Object: object})
 	}
 }
 
@@ -140,12 +147,10 @@ func (s *source) ListWithContext(ctx context.Context, _ metav1.ListOptions) (run
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	version := strconv.FormatUint(s.version, 10)
-	list := &v1alpha1.DynamicConfigRenderList{ListMeta: metav1.ListMeta{ResourceVersion: version}}
+	// Of a list of the kind itself, the reflector would copy every item.
+	list := &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatUint(s.version, 10)}}
 	for _, object := range s.objects {
-		item := *object.DeepCopy()
-		item.ResourceVersion = version
-		list.Items = append(list.Items, item)
+		list.Items = append(list.Items, runtime.RawExtension{Object: object})
 	}
 	return list, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,7 +24,7 @@ func list(t *testing.T, s *source) (version string, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	renders, ok := got.(*v1alpha1.DynamicConfigRenderList)
+	renders, ok := got.(*metav1.List)
 	if !ok {
 		t.Fatalf("list is a %T", got)
 	}
@@ -41,6 +42,36 @@ func TestSource_ListWaitsForTheFirstInventory(t *testing.T) {
 	s.replace(nil)
 	if _, n := list(t, s); n != 0 {
 		t.Errorf("%d objects of an empty inventory", n)
+	}
+}
+
+// What the informer was given stays as it was given, whatever comes after.
+func TestSource_WhatWasToldNeverChanges(t *testing.T) {
+	s := newSource()
+	s.replace([]*v1alpha1.DynamicConfigRender{object("web")})
+	version, _ := list(t, s)
+	told, err := s.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer told.Stop()
+	var events []watch.Event
+	next := func() *v1alpha1.DynamicConfigRender {
+		e := <-told.ResultChan()
+		events = append(events, e)
+		return e.Object.(*v1alpha1.DynamicConfigRender).DeepCopy()
+	}
+	var before []*v1alpha1.DynamicConfigRender
+	s.upsert(object("web"))
+	before = append(before, next())
+	s.replace([]*v1alpha1.DynamicConfigRender{object("web")})
+	before = append(before, next())
+	s.replace(nil)
+	before = append(before, next())
+	for i, e := range events {
+		if !equality.Semantic.DeepEqual(e.Object, before[i]) {
+			t.Errorf("event %d was %v and is %v", i, before[i], e.Object)
+		}
 	}
 }
 

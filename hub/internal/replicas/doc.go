@@ -7,6 +7,7 @@
 // work. Losing the lead ends that work and nothing else, so a hub whose API server is
 // away goes on serving (docs/adr/0012).
 //
-// The hub's wiring runs Presence and Leader; controller/spokecluster asks Watch which
-// sessions died with their replica.
+// The hub's wiring runs Presence, Leader and Balancer, which has sessions move off a
+// replica that holds more than its share (docs/adr/0018); controller/spokecluster asks
+// Watch which sessions died with their replica.
 package replicas

@@ -84,11 +84,22 @@ type clock struct{ time.Time }
 
 func (c *clock) now() time.Time { return c.Time }
 
-// stopped has a replica write its Lease once, without deleting it.
+// stopped has a replica that begins write its Lease once, without deleting it.
 func stopped(t *testing.T, replica string) {
 	t.Helper()
+	renew(t, replica, presence(replica))
+}
+
+// presence is a process of a replica that will be killed.
+func presence(replica string) *replicas.Presence {
+	return replicas.NewPresence(undeletable{leases.Leases(metav1.NamespaceDefault)}, replica)
+}
+
+// renew has a process of a replica write its Lease once.
+func renew(t *testing.T, replica string, p *replicas.Presence) {
+	t.Helper()
 	client, began := leases.Leases(metav1.NamespaceDefault), time.Now()
-	end := run(t, replicas.NewPresence(undeletable{client}, replica).Run)
+	end := run(t, p.Run)
 	gomega.NewWithT(t).Eventually(func() bool {
 		lease, err := client.Get(t.Context(), "dynamic-config-hub-replica-"+replica, metav1.GetOptions{})
 		return err == nil && !lease.Spec.RenewTime.Time.Before(began.Truncate(time.Microsecond))

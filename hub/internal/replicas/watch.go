@@ -28,6 +28,7 @@ type Watch struct {
 type sighting struct {
 	renewed metav1.MicroTime
 	changed time.Time
+	renews  bool      // it changed while we looked
 	began   time.Time // of its process, by its own clock
 }
 
@@ -68,10 +69,26 @@ func (w *Watch) sight(lease *coordinationv1.Lease) (replica string, s sighting) 
 	if lease.Spec.AcquireTime != nil {
 		s.began = lease.Spec.AcquireTime.Time
 	}
-	if before, ok := w.seen[replica]; ok && before.renewed.Equal(&s.renewed) {
-		s.changed = before.changed
+	before, ok := w.seen[replica]
+	switch {
+	case ok && before.renewed.Equal(&s.renewed):
+		s.changed, s.renews = before.changed, before.renews
+	case ok:
+		s.renews = true
 	}
 	return replica, s
+}
+
+// Alive are the replicas that are known to live, each with when its process began: they
+// renewed their Leases while we looked, the last time not long ago.
+func (w *Watch) Alive() map[string]time.Time {
+	alive := map[string]time.Time{}
+	for replica, s := range w.seen {
+		if s.renews && w.now().Sub(s.changed) <= Lifetime {
+			alive[replica] = s.began
+		}
+	}
+	return alive
 }
 
 // Over says whether a session is known to be over: its replica says nothing any more,

@@ -38,8 +38,10 @@ type conn struct {
 
 	frames chan *fleetv1.SessionRequest
 	// over takes the end of the receiver and that of the sender.
-	over   chan error
+	over chan error
+	// drains takes the one Drain of the session; told says that there was one.
 	drains chan *fleetv1.Drain
+	told   atomic.Bool
 	// sendingSince is when the send under way began, in Unix nanoseconds; 0 when
 	// none is.
 	sendingSince atomic.Int64
@@ -141,13 +143,6 @@ func (c *conn) run(ctx context.Context) error {
 // ageLead is how long before a session's end its spoke is told to open the next: 20
 // seconds, or a quarter of a shorter life.
 func ageLead(life time.Duration) time.Duration { return min(20*time.Second, life/4) }
-
-func (c *conn) drain(reason fleetv1.Drain_Reason, window time.Duration) {
-	select {
-	case c.drains <- &fleetv1.Drain{Reason: reason, Window: durationpb.New(window)}:
-	default: // the spoke was told already
-	}
-}
 
 // watch ends the session of a peer that is silent or does not read.
 func (c *conn) watch(seen time.Time, heartbeat time.Duration) error {

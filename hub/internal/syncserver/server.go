@@ -95,6 +95,7 @@ type Server struct {
 	drainOnce   sync.Once
 	drainWindow time.Duration
 
+	open         open
 	ignored      atomic.Int64
 	certificates certificates
 }
@@ -114,15 +115,6 @@ func New(cfg Config) *Server {
 	}
 	cfg.Observer = cmp.Or[Observer](cfg.Observer, unobserved{})
 	return &Server{cfg: cfg, admission: newAdmission(), draining: make(chan struct{})}
-}
-
-// Drain asks every spoke to open its next session elsewhere at a random point of
-// the window, and refuses new sessions from now on.
-func (s *Server) Drain(window time.Duration) {
-	s.drainOnce.Do(func() {
-		s.drainWindow = window
-		close(s.draining)
-	})
 }
 
 // Ignored is the number of frames that this hub did not know or could not use.
@@ -172,6 +164,7 @@ func (s *Server) serve(ctx context.Context, stream fleetv1.SyncService_SessionSe
 		return err
 	}
 	c.notAfter = s.notAfter(id)
+	defer s.open.hold(c)()
 	defer s.certificates.hold(id.Cluster, id.NotAfter)()
 	return c.run(ctx)
 }
@@ -198,15 +191,6 @@ func (s *Server) notAfter(id peer.Identity) time.Time {
 		return aged
 	}
 	return id.NotAfter
-}
-
-func (s *Server) isDraining() bool {
-	select {
-	case <-s.draining:
-		return true
-	default:
-		return false
-	}
 }
 
 // logEnd says why a session is over: at V(0), since it is a change of state.

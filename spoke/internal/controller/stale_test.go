@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -93,6 +94,7 @@ func TestWatchHub(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				hubLost.Set(0)
 				queue, recorder, render := &counting{}, events.NewFakeRecorder(10), testRender()
 				r := &Reconciler{
 					queue: queue, entries: *newEntries(), recorder: recorder, staleAfter: testStaleAfter,
@@ -118,6 +120,10 @@ func TestWatchHub(t *testing.T) {
 				}
 				if queue.added != tc.wantWoken {
 					t.Errorf("want Renders woken %d times, got %d", tc.wantWoken, queue.added)
+				}
+				var told dto.Metric
+				if err := hubLost.Write(&told); err != nil || (told.GetGauge().GetValue() == 1) != tc.wantLost {
+					t.Errorf("want the metric to say %v, got %v (%v)", tc.wantLost, &told, err)
 				}
 				checkEvents(t, recorder, tc.wantEvents)
 				checkStale(t, r, tc.wantLost)

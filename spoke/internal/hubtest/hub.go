@@ -8,23 +8,12 @@ package hubtest
 import (
 	"cmp"
 	"context"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
-	"math/big"
 	"net"
-	"net/url"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,17 +22,18 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"dynamic-config.rs/fleet/internal/identity"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
 
 // ServerName is the name in the hub's certificate.
 const ServerName = "dynamic-config-hub"
+
+// ownLifetime is that of the hub's own certificates, beyond what any test plays.
+const ownLifetime = 48 * time.Hour
 
 // Token is the join token that the hub accepts once.
 const Token = "join-token-of-the-test"
@@ -56,6 +46,8 @@ type Hub struct {
 	// Address is its host:port, CAFile its root in PEM.
 	Address, CAFile string
 
+	// memory takes the place of the network; nil for none.
+	memory   *memory
 	caKey    *ecdsa.PrivateKey
 	ca       *x509.Certificate
 	sessions chan *Session
@@ -80,6 +72,8 @@ type Settings struct {
 	UnknownKeys bool
 	// LoseJoin loses the answer to the join.
 	LoseJoin bool
+	// Welcome is sent in place of this hub's own.
+	Welcome *fleetv1.Welcome
 	// Silent sends no heartbeats.
 	Silent bool
 	// Reject answers sessions with this error.
@@ -89,12 +83,20 @@ type Settings struct {
 // Start starts a hub that stops when the test ends.
 func Start(tb testing.TB, settings Settings) *Hub {
 	tb.Helper()
-	h := &Hub{sessions: make(chan *Session, 16), settings: settings}
+	return start(tb, &Hub{settings: settings})
+}
+
+func start(tb testing.TB, h *Hub) *Hub {
+	tb.Helper()
+	h.sessions = make(chan *Session, 16)
 	h.makeCA(tb)
 	h.serve(tb, "127.0.0.1:0")
-	tb.Cleanup(func() { h.server.Stop() })
+	tb.Cleanup(h.Stop)
 	return h
 }
+
+// Stop stops the hub as a crash would; Restart starts it again.
+func (h *Hub) Stop() { h.server.Stop() }
 
 // Restart stops the hub as a crash would and starts it again on its address.
 func (h *Hub) Restart(tb testing.TB) {
@@ -108,6 +110,14 @@ func (h *Hub) Configure(change func(*Settings)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change(&h.settings)
+}
+
+// listen opens the hub's port.
+func (h *Hub) listen(ctx context.Context, address string) (net.Listener, error) {
+	if h.memory != nil {
+		return h.memory.listen(), nil
+	}
+	return new(net.ListenConfig).Listen(ctx, "tcp", address)
 }
 
 // Enrolments returns the requests so far.
@@ -139,39 +149,6 @@ func Denied(code codes.Code, reason string) error {
 	return s.Err()
 }
 
-func (h *Hub) makeCA(tb testing.TB) {
-	tb.Helper()
-	var err error
-	if h.caKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		tb.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "hub CA of a test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &h.caKey.PublicKey, h.caKey)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if h.ca, err = x509.ParseCertificate(der); err != nil {
-		tb.Fatal(err)
-	}
-	h.CAFile = filepath.Join(tb.TempDir(), "ca.crt")
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if err := os.WriteFile(h.CAFile, text, 0o600); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-// sign signs a certificate for a key.
-func (h *Hub) sign(template *x509.Certificate, key any, lifetime time.Duration) ([]byte, error) {
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore = time.Now().Add(-time.Second)
-	template.NotAfter = time.Now().Add(lifetime)
-	return x509.CreateCertificate(rand.Reader, template, h.ca, key, h.caKey)
-}
-
 func (h *Hub) serve(tb testing.TB, address string) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -180,11 +157,11 @@ func (h *Hub) serve(tb testing.TB, address string) {
 	}
 	der, err := h.sign(&x509.Certificate{
 		DNSNames: []string{ServerName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, &key.PublicKey, time.Hour)
+	}, &key.PublicKey, ownLifetime)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", address)
+	listener, err := h.listen(tb.Context(), address)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -198,94 +175,6 @@ func (h *Hub) serve(tb testing.TB, address string) {
 	go func(server *grpc.Server) {
 		_ = server.Serve(listener) // ends with Stop
 	}(h.server)
-}
-
-// Enroll signs for a ServiceAccount's token that is bound to the key, if the cluster's
-// keys are known or a join token comes with them.
-func (h *Hub) Enroll(_ context.Context, request *fleetv1.EnrollRequest) (*fleetv1.EnrollResponse, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.enrolled = append(h.enrolled, request)
-	csr, err := x509.ParseCertificateRequest(request.GetCsrDer())
-	if err != nil || csr.CheckSignature() != nil {
-		return nil, Denied(codes.InvalidArgument, "RequestInvalid")
-	}
-	if err := h.judge(request, csr.PublicKey); err != nil {
-		return nil, err
-	}
-	renewAfter := cmp.Or(h.settings.RenewAfter, 30*time.Minute)
-	der, err := h.sign(&x509.Certificate{
-		URIs:        []*url.URL{identity.SpokeURI(identity.DefaultTrustDomain, request.GetCluster())},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, csr.PublicKey, cmp.Or(h.settings.Lifetime, time.Hour))
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	return &fleetv1.EnrollResponse{
-		ChainDer: [][]byte{der}, TrustBundleDer: [][]byte{h.ca.Raw},
-		ServerTime: timestamppb.New(now), RenewAfter: timestamppb.New(now.Add(renewAfter)),
-	}, nil
-}
-
-// judge refuses evidence. It reads what a token is for, and does not verify it.
-func (h *Hub) judge(request *fleetv1.EnrollRequest, key crypto.PublicKey) error {
-	token, join := request.GetServiceAccountToken(), request.GetJoinToken()
-	known := h.joined || !h.settings.UnknownKeys
-	if join != nil {
-		token, known = join.GetServiceAccountToken(), join.GetToken() == Token && len(join.GetKeys().GetJwks()) > 0 && !h.joined
-	}
-	want, err := identity.TokenAudience(identity.DefaultTrustDomain, request.GetCluster(), key)
-	if err != nil {
-		return err
-	}
-	if !known || !slices.Equal(audienceOf(token), []string{want}) {
-		return Denied(codes.PermissionDenied, identity.ReasonEvidenceInvalid)
-	}
-	if join != nil {
-		h.joined = true
-		if h.settings.LoseJoin {
-			return Denied(codes.Unavailable, "")
-		}
-	}
-	return nil
-}
-
-// Proof is a token for an audience that this hub accepts, and no other would.
-func Proof(audience string) string {
-	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":["`+audience+`"]}`)) + ".c2ln"
-}
-
-// audienceOf is what a token says it is for.
-func audienceOf(token string) []string {
-	var claims struct {
-		Audience []string `json:"aud"`
-	}
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return nil
-	}
-	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil || json.Unmarshal(text, &claims) != nil {
-		return nil
-	}
-	return claims.Audience
-}
-
-// identify is the cluster of the connection's certificate.
-func (h *Hub) identify(ctx context.Context) (string, error) {
-	p, _ := peer.FromContext(ctx)
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok || len(info.State.PeerCertificates) == 0 {
-		return "", Denied(codes.Unauthenticated, "CertificateMissing")
-	}
-	leaf := info.State.PeerCertificates[0]
-	roots := x509.NewCertPool()
-	roots.AddCert(h.ca)
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-		return "", Denied(codes.Unauthenticated, "CertificateInvalid")
-	}
-	return filepath.Base(leaf.URIs[0].Path), nil
 }
 
 // Session greets and hands the stream to the test.
@@ -312,10 +201,11 @@ func (h *Hub) Session(stream grpc.BidiStreamingServer[fleetv1.SessionRequest, fl
 		Cluster: cluster, Hello: first.GetHello(), stream: stream,
 		frames: make(chan *fleetv1.SessionRequest, 4096), end: make(chan error, 1), Over: make(chan struct{}),
 	}
-	s.Send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Welcome{Welcome: &fleetv1.Welcome{
+	welcome := cmp.Or(settings.Welcome, &fleetv1.Welcome{
 		ProtocolVersion: 1, Hub: "test", Epoch: 1, ServerTime: timestamppb.Now(),
 		HeartbeatInterval: durationpb.New(settings.Heartbeat), TrustBundleDer: [][]byte{h.ca.Raw},
-	}}})
+	})
+	s.Send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Welcome{Welcome: welcome}})
 	h.sessions <- s
 	if settings.Silent {
 		return s.serve(nil)
