@@ -10,7 +10,12 @@ import (
 
 	"github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/internal/testenv"
 )
 
 // answer is what a request came to.
@@ -146,6 +151,19 @@ func TestLogin_WhoIsTurnedAway(t *testing.T) {
 		gomega.ContainSubstring(`"verdict":"refused","user":"system:serviceaccount:default:lister","from":"127.0.0.1","reason":"Forbidden"`)))
 }
 
+// The page learns no token that could act.
+func TestToken_OfThePageIsWorthNothingAtTheAPIServer(t *testing.T) {
+	config := rest.AnonymousClientConfig(hub.Config)
+	config.BearerToken = viewer(t, "worthless")
+	c, err := testenv.NewClient(config)
+	if err == nil {
+		err = c.List(t.Context(), &v1alpha1.SpokeClusterList{})
+	}
+	if !apierrors.IsUnauthorized(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestBearer_ATokenWithEachRequest(t *testing.T) {
 	g := gomega.NewWithT(t)
 	s, secret := newFleet(t), viewer(t, "bearer")
@@ -190,6 +208,22 @@ func TestSession_EndsWithTheRightWithTheTokenAndInTime(t *testing.T) {
 		}).WithTimeout(patience).Should(gomega.Equal(http.StatusForbidden))
 		g.Expect(s.get(browser, "/").status).To(gomega.Equal(http.StatusSeeOther), "it is not over")
 	})
+}
+
+func TestLogin_NobodyIsLetInWhileTheAPIServerCannotBeAsked(t *testing.T) {
+	g := gomega.NewWithT(t)
+	s, secret := newSite(t), viewer(t, "patient")
+	browser := s.browser()
+	g.Expect(s.login(browser, secret).status).To(gomega.Equal(http.StatusSeeOther))
+	s.api.down.Store(true)
+	got := s.login(s.browser(), secret)
+	g.Expect(got.status).To(gomega.Equal(http.StatusServiceUnavailable))
+	g.Expect(got.text).To(gomega.And(gomega.ContainSubstring("cannot be asked who you are"), gomega.Not(gomega.ContainSubstring("connection refused"))))
+	g.Expect(s.get(browser, "/").status).To(gomega.Equal(http.StatusOK), "who was let in a moment ago")
+	s.clock.move(61 * time.Second)
+	g.Expect(s.get(browser, "/").status).To(gomega.Equal(http.StatusServiceUnavailable))
+	s.api.down.Store(false)
+	g.Expect(s.get(browser, "/").status).To(gomega.Equal(http.StatusOK), "the session is over")
 }
 
 func TestLogin_IsBounded(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -75,6 +76,7 @@ type site struct {
 	mirrors  *mirror.Provider
 	audit    *transcript
 	clock    *clock
+	api      api
 	stop     func() // the page
 	sessions map[string]*fleet.Session
 }
@@ -88,6 +90,19 @@ func (c *clock) set(ahead time.Duration) { c.ahead.Store(int64(ahead)) }
 
 func (c *clock) move(by time.Duration) { c.ahead.Add(int64(by)) }
 
+// api is the hub's API server, which a test takes away.
+type api struct {
+	web.Creator
+	down atomic.Bool
+}
+
+func (a *api) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	if a.down.Load() {
+		return errors.New("connection refused")
+	}
+	return a.Creator.Create(ctx, obj, opts...)
+}
+
 // engaged takes virtual clusters that no controller reads.
 type engaged struct{}
 
@@ -99,7 +114,7 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 	t.Helper()
 	scheme := testenv.Scheme()
 	s := &site{
-		t: t, fleet: fleet.New(fleet.Config{}), mirrors: mirror.NewProvider(scheme), audit: &transcript{}, clock: &clock{},
+		t: t, api: api{Creator: hub.Client}, fleet: fleet.New(fleet.Config{}), mirrors: mirror.NewProvider(scheme), audit: &transcript{}, clock: &clock{},
 		sessions: map[string]*fleet.Session{},
 		kube:     fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
 	}
@@ -111,7 +126,7 @@ func newSite(t *testing.T, objects ...client.Object) *site {
 				return map[string]time.Time{"prod-eu": time.Now().Add(11*time.Hour + time.Minute), "prod-us": time.Now().Add(3*time.Hour + 30*time.Second)}
 			},
 		},
-		Reviews: hub.Client, Audience: web.DefaultAudience, Now: s.clock.now, Audit: audit.New(lines{s.audit}),
+		Reviews: &s.api, Audience: web.DefaultAudience, Now: s.clock.now, Audit: audit.New(lines{s.audit}),
 	})
 	s.serve(server)
 	return s

@@ -1,9 +1,16 @@
 package web_test
 
 import (
+	"bytes"
 	"flag"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -40,11 +47,34 @@ func TestScreenshots(t *testing.T) {
 // keep writes a picture of the whole page.
 func (b *tab) keep(file string) {
 	b.Helper()
-	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	shot, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(*screenshots, file), picture, 0o644); err != nil {
+	picture, err := png.Decode(bytes.NewReader(shot))
+	if err != nil {
 		b.Fatal(err)
 	}
+	var small bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, fewColours(picture)); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*screenshots, file), small.Bytes(), 0o644); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// fewColours draws a picture in its 64 most frequent colours: a page has few, and the
+// rest are the edges of letters.
+func fewColours(picture image.Image) *image.Paletted {
+	counts, area := map[color.Color]int{}, picture.Bounds()
+	for y := area.Min.Y; y < area.Max.Y; y++ {
+		for x := area.Min.X; x < area.Max.X; x++ {
+			counts[picture.At(x, y)]++
+		}
+	}
+	colours := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return counts[b] - counts[a] })
+	drawn := image.NewPaletted(area, colours[:min(len(colours), 64)])
+	draw.Draw(drawn, area, picture, area.Min, draw.Src)
+	return drawn
 }
