@@ -52,7 +52,7 @@ func newPageViewer(t *testing.T, address string) *pageViewer {
 }
 
 // get reads a page.
-func (v *pageViewer) get(g gomega.Gomega, t *testing.T, path string) string {
+func (v *pageViewer) get(t *testing.T, g gomega.Gomega, path string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, v.url+path, http.NoBody)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
@@ -98,9 +98,9 @@ func TestPage_SaysWhatTheReplicaKnowsAndNoValue(t *testing.T) {
 	g := gomega.NewWithT(t)
 
 	g.Eventually(func(g gomega.Gomega) {
-		g.Expect(viewer.get(g, t, "/")).To(gomega.And(
+		g.Expect(viewer.get(t, g, "/")).To(gomega.And(
 			gomega.ContainSubstring("It holds the sessions of 0 clusters"), gomega.ContainSubstring("known to "+replicas[0].Name)))
-		g.Expect(viewer.get(g, t, "/renders?cluster="+spoke.Name)).To(gomega.ContainSubstring("holds its session with replica " + replicas[0].Name))
+		g.Expect(viewer.get(t, g, "/renders?cluster="+spoke.Name)).To(gomega.ContainSubstring("holds its session with replica " + replicas[0].Name))
 	}).WithTimeout(patience).Should(gomega.Succeed())
 
 	fleet.Hub.Route(replicas[1])
@@ -116,7 +116,7 @@ func TestPage_SaysWhatTheReplicaKnowsAndNoValue(t *testing.T) {
 			"/renders/" + spoke.Name + "/page-good/render": "version delivered last",
 			"/renders?cluster=" + spoke.Name:               `href="/renders/` + spoke.Name + `/page-good/render"`,
 		} {
-			text := viewer.get(g, t, path)
+			text := viewer.get(t, g, path)
 			g.Expect(text).To(gomega.ContainSubstring(want), path)
 			all += text
 		}

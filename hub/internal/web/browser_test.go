@@ -33,7 +33,7 @@ type css = chromedp.CSS
 type tab struct {
 	*site
 	*testing.T
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // a tab is in it
 
 	mu sync.Mutex
 	// complaints are what the browser wrote to its console: errors of the script, and
@@ -43,7 +43,9 @@ type tab struct {
 
 // browser is a real one. It is nil where the machine lacks one, and tests with it are
 // then left out, with a word.
-type browser struct{ ctx context.Context }
+type browser struct {
+	ctx context.Context //nolint:containedctx // a browser is in it
+}
 
 // newBrowser starts a browser, which ends with the test. See make browser.
 func newBrowser(t *testing.T) *browser {
@@ -70,11 +72,11 @@ func newBrowser(t *testing.T) *browser {
 	}
 	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
-	return &browser{newContext(t, ctx)}
+	return &browser{newContext(ctx, t)}
 }
 
 // newContext is a browser, or a tab of one, that is closed when the test ends.
-func newContext(t *testing.T, parent context.Context, options ...chromedp.ContextOption) context.Context {
+func newContext(parent context.Context, t *testing.T, options ...chromedp.ContextOption) context.Context {
 	t.Helper()
 	ctx, stop := chromedp.NewContext(parent, options...)
 	t.Cleanup(stop)
@@ -91,7 +93,7 @@ func (b *browser) with(t *testing.T, name string, test func(t *tab), steps ...st
 		return
 	}
 	t.Run(name, func(t *testing.T) {
-		page := &tab{site: newFleet(t), T: t, ctx: newContext(t, b.ctx, chromedp.WithNewBrowserContext())}
+		page := &tab{site: newFleet(t), T: t, ctx: newContext(b.ctx, t, chromedp.WithNewBrowserContext())}
 		if err := chromedp.Listen(page.ctx, page.listen); err != nil {
 			t.Fatal(err)
 		}

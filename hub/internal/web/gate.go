@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"dynamic-config.rs/fleet/hub/internal/audit"
 	"dynamic-config.rs/fleet/hub/internal/limit"
 )
 
@@ -40,6 +41,7 @@ func (e *busyError) Error() string {
 type gate struct {
 	reviewer reviewer
 	visits   visits
+	audit    *audit.Log
 	now      func() time.Time
 
 	all     *rate.Limiter
@@ -47,9 +49,9 @@ type gate struct {
 	running chan struct{}
 }
 
-func newGate(api Creator, audience string, now func() time.Time) *gate {
+func newGate(cfg *Config) *gate {
 	return &gate{
-		reviewer: reviewer{api: api, audience: audience}, now: now,
+		reviewer: reviewer{api: cfg.Reviews, audience: cfg.Audience}, audit: cfg.Audit, now: cfg.Now,
 		all: rate.NewLimiter(allPerSecond, allBurst), sources: limit.Buckets{Limit: sourcePerSecond, Burst: sourceBurst},
 		running: make(chan struct{}, maxReviews),
 	}
@@ -108,7 +110,8 @@ func (g *gate) resume(ctx context.Context, id string) (*visit, error) {
 
 func (g *gate) logout(id string) { g.visits.remove(hashOf("session", id)) }
 
-// review asks the API server about a token. With errForbidden comes whose it is.
+// review asks the API server about a token, unless too many are asked about. With
+// errForbidden comes whose it is.
 func (g *gate) review(ctx context.Context, token, address string, life time.Duration) (*visit, error) {
 	if token == "" || len(token) > maxToken {
 		return nil, errUnknown
@@ -125,12 +128,19 @@ func (g *gate) review(ctx context.Context, token, address string, life time.Dura
 	default:
 		return nil, &busyError{time.Second}
 	}
+	v, err := g.decide(ctx, token, life)
+	g.record(ctx, address, v, err)
+	return v, err
+}
+
+func (g *gate) decide(ctx context.Context, token string, life time.Duration) (*visit, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	user, err := g.reviewer.identify(ctx, token)
 	if err != nil {
 		return nil, err
 	}
+	now := g.now()
 	v := &visit{user: user, ends: now.Add(life), permitted: now}
 	if ends := expiry(token); !ends.IsZero() && ends.Before(v.ends) {
 		v.ends = ends
@@ -139,6 +149,18 @@ func (g *gate) review(ctx context.Context, token, address string, life time.Dura
 		return v, err
 	}
 	return v, nil
+}
+
+// record tells the audit log who came, or was turned away.
+func (g *gate) record(ctx context.Context, address string, v *visit, err error) {
+	switch {
+	case err == nil:
+		g.audit.Login(ctx, v.user.Username, address, audit.Allowed, "")
+	case errors.Is(err, errForbidden):
+		g.audit.Login(ctx, v.user.Username, address, audit.Refused, "Forbidden")
+	case errors.Is(err, errUnknown):
+		g.audit.Login(ctx, "", address, audit.Refused, "TokenRejected")
+	}
 }
 
 // expiry is when a token ends by its own word, which counts once it is reviewed; zero

@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,57 +16,6 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/testenv"
 )
-
-// answer is what a request came to.
-type answer struct {
-	status int
-	header http.Header
-	text   string
-}
-
-func (s *site) do(c *http.Client, req *http.Request, err error) answer {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return answer{resp.StatusCode, resp.Header, string(text)}
-}
-
-// get asks for a page; headers are pairs.
-func (s *site) get(c *http.Client, path string, headers ...string) answer {
-	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, http.NoBody)
-	for i := 0; i+1 < len(headers) && err == nil; i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	return s.do(c, req, err)
-}
-
-// post sends a form, as the page at from does.
-func (s *site) post(c *http.Client, path, from string, form url.Values) answer {
-	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path, strings.NewReader(form.Encode()))
-	if err == nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		req.Header.Set("Origin", from)
-	}
-	return s.do(c, req, err)
-}
-
-// login logs in with a token.
-func (s *site) login(c *http.Client, token string) answer {
-	s.t.Helper()
-	return s.post(c, "/login", s.url, url.Values{"token": {token}})
-}
 
 func TestLogin_ATokenIsTakenOnce(t *testing.T) {
 	g := gomega.NewWithT(t)
@@ -172,6 +120,7 @@ func TestBearer_ATokenWithEachRequest(t *testing.T) {
 		g.Expect(page.status).To(gomega.Equal(http.StatusOK), page.text)
 		g.Expect(page.header.Get("Set-Cookie")).To(gomega.BeEmpty())
 	}
+	g.Expect(strings.Count(s.audit.String(), `"user":"system:serviceaccount:default:bearer"`)).To(gomega.Equal(1))
 	refused := s.get(s.browser(), "/", "Authorization", "Bearer x")
 	g.Expect(refused.status).To(gomega.Equal(http.StatusUnauthorized))
 	g.Expect(refused.header.Get("WWW-Authenticate")).To(gomega.HavePrefix("Bearer"))
@@ -185,13 +134,13 @@ func TestSession_EndsWithTheRightWithTheTokenAndInTime(t *testing.T) {
 	g.Expect(s.login(browser, secret).status).To(gomega.Equal(http.StatusSeeOther))
 	g.Expect(s.get(browser, "/").status).To(gomega.Equal(http.StatusOK))
 
-	t.Run("half an hour later", func(t *testing.T) {
+	t.Run("half an hour later", func(*testing.T) {
 		s.clock.set(29 * time.Minute)
 		g.Expect(s.get(browser, "/").status).To(gomega.Equal(http.StatusOK))
 		s.clock.set(31 * time.Minute)
 		g.Expect(s.get(browser, "/").status).To(gomega.Equal(http.StatusSeeOther))
 	})
-	t.Run("when the token ends", func(t *testing.T) {
+	t.Run("when the token ends", func(*testing.T) {
 		s.clock.set(50 * time.Minute) // a token holds for an hour
 		g.Expect(s.login(browser, secret).status).To(gomega.Equal(http.StatusSeeOther))
 		s.clock.set(61 * time.Minute)

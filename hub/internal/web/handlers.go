@@ -14,28 +14,34 @@ import (
 )
 
 // view makes the view of a page from the state of the fleet.
-type view func(ctx context.Context, r *http.Request, s *State) (page string, data any, err error)
+type view func(ctx context.Context, r *http.Request, s *State) (name string, body any, err error)
 
 // guarded shows a page to who may see it.
-func (s *Server) guarded(make view) http.HandlerFunc {
+func (s *Server) guarded(viewOf view) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		visitor, err := s.admit(r)
 		if err != nil {
 			s.turnAway(w, r, err)
 			return
 		}
-		state, err := s.reader.State(r.Context())
-		if err == nil {
-			var page string
-			var data any
-			if page, data, err = make(r.Context(), r, state); err == nil {
-				show(w, http.StatusOK, page, Page{User: plain(visitor.user.Username), Path: r.URL.Path, Read: at(state.Now), Replica: state.Replica, Body: data})
-				return
-			}
+		page, err := s.page(r, viewOf)
+		if err != nil {
+			ctrl.LoggerFrom(r.Context()).Error(err, "Reading the fleet failed")
+			problem(w, http.StatusServiceUnavailable, "The hub cannot read its own state. Its log says why.")
+			return
 		}
-		ctrl.LoggerFrom(r.Context()).Error(err, "Reading the fleet failed")
-		problem(w, http.StatusServiceUnavailable, "The hub cannot read its own state. Its log says why.")
+		page.User = plain(visitor.user.Username)
+		show(w, http.StatusOK, page)
 	}
+}
+
+func (s *Server) page(r *http.Request, viewOf view) (Page, error) {
+	state, err := s.reader.State(r.Context())
+	if err != nil {
+		return Page{}, err
+	}
+	name, body, err := viewOf(r.Context(), r, state)
+	return Page{Name: name, Path: r.URL.Path, Read: at(state.Now), Replica: state.Replica, Body: body}, err
 }
 
 // admit says who asks, by the token of the request or the session of a login.

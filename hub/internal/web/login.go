@@ -1,13 +1,10 @@
 package web
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
-
-	"dynamic-config.rs/fleet/hub/internal/audit"
 )
 
 // cookieName has a prefix by which browsers keep the cookie to this host and to TLS.
@@ -23,7 +20,7 @@ func (s *Server) loginForm(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) showLogin(w http.ResponseWriter, status int, next, problem string) {
-	show(w, status, "login", Page{Body: loginView{Next: next, Audience: s.gate.reviewer.audience, Problem: problem}})
+	show(w, status, Page{Name: "login", Body: loginView{Next: next, Audience: s.gate.reviewer.audience, Problem: problem}})
 }
 
 // login takes a token and gives a session for it. The token is not kept.
@@ -31,14 +28,13 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	next := local(r.PostFormValue("next"))
 	id, v, err := s.gate.login(r.Context(), strings.TrimSpace(r.PostFormValue("token")), r.RemoteAddr)
-	s.record(r, v, err)
 	if err != nil {
 		status, text := verdict(r.Context(), w, err)
 		s.showLogin(w, status, next, text)
 		return
 	}
 	setCookie(w, id, v.ends.Sub(s.gate.now()))
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: see local
 }
 
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
@@ -47,23 +43,6 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 	}
 	setCookie(w, "", -1)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
-}
-
-// record tells the audit log who came, or was turned away. Who is put off was not
-// decided about.
-func (s *Server) record(r *http.Request, v *visit, err error) {
-	user := ""
-	if v != nil {
-		user = v.user.Username
-	}
-	switch {
-	case err == nil:
-		s.audit.Login(r.Context(), user, r.RemoteAddr, audit.Allowed, "")
-	case errors.Is(err, errUnknown):
-		s.audit.Login(r.Context(), user, r.RemoteAddr, audit.Refused, "TokenRejected")
-	case errors.Is(err, errForbidden):
-		s.audit.Login(r.Context(), user, r.RemoteAddr, audit.Refused, "Forbidden")
-	}
 }
 
 func setCookie(w http.ResponseWriter, id string, life time.Duration) {

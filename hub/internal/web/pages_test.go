@@ -166,7 +166,7 @@ func TestRender_ItsWay(t *testing.T) {
 		"step-render": "key shop/web.yaml",
 		"step-class":  "class ClusterDynamicConfigClass/shared",
 		"step-store":  "store consul key shop/web.yaml version delivered last 42",
-		"step-target": "object Secret shop/web-config shape file file app.yaml",
+		"step-target": "object Secret shop/web-config shape",
 	} {
 		if got := p.byID(t, id).text(); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", id, got)

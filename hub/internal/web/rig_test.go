@@ -6,8 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"net/http"
-	"net/http/cookiejar"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,11 +13,6 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -169,17 +162,6 @@ func (s *site) serve(server *web.Server) {
 	})
 }
 
-// browser is a client that keeps cookies and follows nothing.
-func (s *site) browser() *http.Client {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}, ForceAttemptHTTP2: true}
-	s.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-}
-
 // connect has a cluster hold a session with an inventory of Renders.
 func (s *site) connect(cluster string, renders ...*v1alpha1.DynamicConfigRender) {
 	s.t.Helper()
@@ -231,125 +213,4 @@ func (s *site) next(cluster string) fleet.Frame {
 func idOf(name string) fleet.ID {
 	namespace, name, _ := strings.Cut(name, "/")
 	return fleet.ID{Namespace: namespace, Name: name}
-}
-
-// renderOf is a Render that wants a Secret of a cluster class.
-func renderOf(name, class, key string) *v1alpha1.DynamicConfigRender {
-	id := idOf(name)
-	return &v1alpha1.DynamicConfigRender{
-		ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "u", Generation: 1},
-		Spec: v1alpha1.DynamicConfigRenderSpec{
-			Class: class, ClassKind: v1alpha1.ClassKindCluster, Key: key,
-			Target: v1alpha1.RenderTarget{Secret: id.Name + "-config", File: "app.yaml"},
-		},
-	}
-}
-
-// spokeCluster is accepted, with a status.
-func spokeCluster(name string, change func(*v1alpha1.SpokeCluster)) *v1alpha1.SpokeCluster {
-	c := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.SpokeClusterSpec{Accepted: true}}
-	change(c)
-	return c
-}
-
-// with sets what a status says of a session and of Renders.
-func with(replica string, ready metav1.ConditionStatus, reason string, since time.Duration, counts v1alpha1.RenderCounts) func(*v1alpha1.SpokeCluster) {
-	return func(c *v1alpha1.SpokeCluster) {
-		at := metav1.NewTime(time.Now().Add(-since))
-		if replica != "" {
-			c.Status.Session = &v1alpha1.SpokeSession{Hub: replica, ConnectedAt: &at, AgentVersion: "v1.4.0"}
-			c.Status.Renders = &counts
-		}
-		connected := metav1.ConditionFalse
-		if ready == metav1.ConditionTrue {
-			connected = metav1.ConditionTrue
-		}
-		c.Status.Conditions = []metav1.Condition{
-			{Type: v1alpha1.ConditionReady, Status: ready, Reason: reason, LastTransitionTime: at},
-			{Type: v1alpha1.ConditionConnected, Status: connected, Reason: reason, LastTransitionTime: at},
-		}
-	}
-}
-
-func class(name string, source v1alpha1.Source, ready metav1.ConditionStatus, reason, message string) *v1alpha1.ClusterDynamicConfigClass {
-	return &v1alpha1.ClusterDynamicConfigClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.ClusterDynamicConfigClassSpec{ClassCommon: v1alpha1.ClassCommon{Source: source}},
-		Status: v1alpha1.ClassStatus{Conditions: []metav1.Condition{{
-			Type: v1alpha1.ConditionReady, Status: ready, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(time.Now().Add(-7 * time.Minute)),
-		}}},
-	}
-}
-
-// newFleet is a site with a fleet in which about everything is the matter.
-func newFleet(t *testing.T) *site {
-	t.Helper()
-	const vault = "vault"
-	s := newSite(t,
-		spokeCluster("prod-eu", with("hub-0", metav1.ConditionTrue, v1alpha1.ReasonConnected, 17*time.Minute, v1alpha1.RenderCounts{Total: 6, Ready: 1, Failed: 4})),
-		spokeCluster("prod-us", with("hub-0", metav1.ConditionTrue, v1alpha1.ReasonConnected, 24*time.Minute, v1alpha1.RenderCounts{Total: 2, Ready: 2})),
-		spokeCluster("prod-ap", with("hub-1", metav1.ConditionTrue, v1alpha1.ReasonConnected, 19*time.Minute, v1alpha1.RenderCounts{Total: 40, Ready: 40})),
-		spokeCluster("edge-07", with("hub-1", metav1.ConditionFalse, v1alpha1.ReasonDisconnected, 3*time.Hour, v1alpha1.RenderCounts{Total: 3, Ready: 2, Failed: 1})),
-		spokeCluster("staging", func(c *v1alpha1.SpokeCluster) {
-			with("", metav1.ConditionFalse, v1alpha1.ReasonSuspended, 50*time.Hour, v1alpha1.RenderCounts{})(c)
-			c.Spec.Suspend = true
-		}),
-		class("shared", v1alpha1.SourceConsul, metav1.ConditionTrue, v1alpha1.ReasonClassReady, ""),
-		class(vault, v1alpha1.SourceVault, metav1.ConditionFalse, v1alpha1.ReasonStoreSealed, "the store is sealed"),
-	)
-	suspended := renderOf("shop/suspended", "shared", "shop/app.yaml")
-	suspended.Spec.Suspend = true
-	s.connect("prod-eu",
-		renderOf("shop/web", "shared", "shop/web.yaml"), renderOf("shop/payments", vault, "shop/payments.json"),
-		renderOf("shop/orders", vault, "shop/orders.json"), renderOf("billing/api", "shared", "billing/api.yaml"),
-		renderOf("billing/worker", "shared", "billing/worker.yaml"), suspended,
-	)
-	s.deliver("prod-eu", "shop/web", fleet.Applied, "")
-	for _, name := range []string{"shop/payments", "shop/orders"} {
-		s.refuse("prod-eu", name, fleet.Refusal{
-			ReadyReason: v1alpha1.ReasonRenderFailed, CauseCondition: v1alpha1.ConditionFetched, CauseReason: v1alpha1.ReasonStoreSealed,
-			Message: "ClusterDynamicConfigClass/vault: fetch " + name + ".json: the store is sealed",
-		})
-	}
-	s.refuse("prod-eu", "billing/api", fleet.Refusal{ReadyReason: v1alpha1.ReasonClassNotAllowed, Message: "no namespace selector of the class selects billing"})
-	s.deliver("prod-eu", "billing/worker", fleet.Failed, v1alpha1.ReasonQuotaExceeded)
-	s.connect("prod-us", renderOf("shop/web", "shared", "shop/web.yaml"), renderOf("shop/cart", "shared", "shop/cart.yaml"))
-	s.deliver("prod-us", "shop/web", fleet.Applied, "")
-	s.deliver("prod-us", "shop/cart", 0, "")
-	return s
-}
-
-// viewer makes a ServiceAccount that may see the page, and returns a token of it.
-func viewer(t *testing.T, name string) string {
-	t.Helper()
-	create(t,
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{"dynamic-config.rs"}, Resources: []string{"spokeclusters/renders"}, Verbs: []string{"get"},
-		}}},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: name}},
-		})
-	return token(t, name, web.DefaultAudience)
-}
-
-// token makes a ServiceAccount, unless it is there, and returns a token of it.
-func token(t *testing.T, name string, audiences ...string) string {
-	t.Helper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	create(t, account)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
-	if err := hub.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
-		t.Fatal(err)
-	}
-	return request.Status.Token
-}
-
-func create(t *testing.T, objects ...client.Object) {
-	t.Helper()
-	for _, o := range objects {
-		if err := hub.Client.Create(t.Context(), o); err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
-	}
 }

@@ -44,7 +44,7 @@ type Config struct {
 	Reviews Creator
 	// Audience of the tokens; the API server's own when empty.
 	Audience string
-	// Audit takes logins; nil for none.
+	// Audit takes what is decided about tokens; nil for none.
 	Audit *audit.Log
 	// Now is the clock.
 	Now func() time.Time
@@ -54,12 +54,11 @@ type Config struct {
 type Server struct {
 	reader *Reader
 	gate   *gate
-	audit  *audit.Log
 }
 
 // New returns a Server.
 func New(cfg Config) *Server {
-	return &Server{reader: cfg.Reader, gate: newGate(cfg.Reviews, cfg.Audience, cfg.Now), audit: cfg.Audit}
+	return &Server{reader: cfg.Reader, gate: newGate(&cfg)}
 }
 
 // Handler answers requests. It must be served over TLS alone: a session's cookie and

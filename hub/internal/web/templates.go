@@ -16,6 +16,8 @@ var pages = parse("clusters", "renders", "path", "login", "problem")
 
 // Page is what the frame shows around a page.
 type Page struct {
+	// Name of the template.
+	Name string
 	// User who looks, and Path of the page; empty where nobody is known.
 	User, Path string
 	// Read is when the state was read, and Replica by whom.
@@ -33,9 +35,9 @@ func parse(names ...string) map[string]*template.Template {
 }
 
 // show writes a page. It is made whole first, so that a fault in it is no half page.
-func show(w http.ResponseWriter, status int, name string, page Page) {
+func show(w http.ResponseWriter, status int, page Page) {
 	var out bytes.Buffer
-	if err := pages[name].ExecuteTemplate(&out, "frame", page); err != nil {
+	if err := pages[page.Name].ExecuteTemplate(&out, "frame", page); err != nil {
 		http.Error(w, "this page cannot be shown", http.StatusInternalServerError)
 		return
 	}
@@ -46,7 +48,7 @@ func show(w http.ResponseWriter, status int, name string, page Page) {
 
 // problem says why there is no page.
 func problem(w http.ResponseWriter, status int, text string) {
-	show(w, status, "problem", Page{Body: text})
+	show(w, status, Page{Name: "problem", Body: text})
 }
 
 // at is a time of day.
