@@ -69,7 +69,7 @@ clean: ## Remove what was built in this folder; the caches of tools and servers 
 ##@ Development
 
 .PHONY: generate
-generate: generate-api generate-proto generate-kustomize ## Generate code and manifests
+generate: generate-api generate-proto generate-kustomize generate-docs ## Generate code and manifests
 
 .PHONY: generate-api
 generate-api: ## Generate deep copies and CustomResourceDefinitions from api/
@@ -84,6 +84,10 @@ generate-proto: ## Generate Go code from proto/
 generate-kustomize: ## Render deploy/kustomize from the charts, and document their values
 	tools/kustomize.sh
 	$(TOOL) helm-docs --chart-search-root=deploy/charts --template-files=./README.md.gotmpl --sort-values-order=file --log-level=error
+
+.PHONY: generate-docs
+generate-docs: ## Renew the reference of fields in docs/kinds from deploy/crds
+	go run ./internal/kindpages/cmd/kindpages docs/kinds
 
 .PHONY: generate-charts
 generate-charts: ## Keep what the charts render, for the review of a change
@@ -199,7 +203,7 @@ verify-modules: ## Check that go.mod and go.sum hold what is needed and no more
 	cd tools/release && go mod tidy -diff
 
 # By content and not by git, so that it holds in a tree with uncommitted work too.
-GENERATED = find api deploy/crds deploy/kustomize deploy/charts proto -type f | LC_ALL=C sort | xargs sha256sum
+GENERATED = find api deploy/crds deploy/kustomize deploy/charts docs/kinds proto -type f | LC_ALL=C sort | xargs sha256sum
 
 .PHONY: verify-generate
 verify-generate: ## Check that generating again changes, adds and removes no file

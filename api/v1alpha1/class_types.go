@@ -135,7 +135,9 @@ type ClassLimits struct {
 
 // ClassCommon is what both kinds of class hold.
 type ClassCommon struct {
-	// Source is the kind of store.
+	// Source is the kind of store. With kubernetes the documents are ConfigMaps and
+	// Secrets of the hub cluster: of the class's own namespace, or of the one that
+	// spec.kubernetes of a cluster class names.
 	Source Source `json:"source"`
 	// Endpoint is the store's address, an http or https URL without user info.
 	// Needed except for source kubernetes.
@@ -214,7 +216,8 @@ type DynamicConfigClassSpec struct {
 
 // ClassStatus is what the hub saw of a class last.
 type ClassStatus struct {
-	// Conditions hold Ready.
+	// Conditions hold Ready, which says whether the credential is there and the store
+	// answers.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -74,7 +74,8 @@ type RenderTarget struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	ConfigMap string `json:"configMap,omitempty"`
-	// Secret is the name of the Secret to write, in the Render's namespace.
+	// Secret is the name of the Secret to write, in the Render's namespace. The name
+	// of the agent's own identity, dynamic-config-spoke-identity, is refused.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -97,7 +98,8 @@ type RenderTarget struct {
 	// object is left alone and the Render is refused with TargetNotOwned.
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
-	// DeletionPolicy is Delete (the default) or Retain.
+	// DeletionPolicy says what becomes of the target when the Render goes, or names
+	// another target: Delete (the default) or Retain.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
@@ -126,7 +128,7 @@ type DynamicConfigRenderSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Section string `json:"section,omitempty"`
 	// IntervalSeconds is how often a store that cannot be watched is asked; 15
-	// when absent.
+	// when absent. The class may have a longer shortest interval.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`

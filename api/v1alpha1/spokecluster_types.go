@@ -63,7 +63,8 @@ const (
 
 // SpokeClusterSpec is what the platform team says of a workload cluster.
 type SpokeClusterSpec struct {
-	// Accepted lets the cluster enrol and hold sessions.
+	// Accepted lets the cluster enrol and hold sessions. Until it is true the cluster
+	// gets nothing.
 	// +optional
 	Accepted bool `json:"accepted,omitempty"`
 	// Suspend closes the cluster's session and refuses new ones; targets there
@@ -75,8 +76,7 @@ type SpokeClusterSpec struct {
 	// +optional
 	Keys *ClusterKeys `json:"keys,omitempty"`
 	// ServiceAccount of the agent; dynamic-config-spoke in namespace
-	// dynamic-config-system
-	// when absent.
+	// dynamic-config-system when absent.
 	// +optional
 	ServiceAccount *ServiceAccountReference `json:"serviceAccount,omitempty"`
 	// KeyUpdates says whether keys that the cluster adds are pinned (Accept) or only
@@ -135,7 +135,8 @@ const MaxCountedClasses = 256
 
 // SpokeClusterStatus is what the hub saw of a cluster last.
 type SpokeClusterStatus struct {
-	// Conditions hold Ready and Connected.
+	// Conditions are Ready and Connected; KeysPinned once the agent has reported the
+	// cluster's keys; and Contested while two agents take each other's session away.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -59,12 +59,27 @@ func (prod) Identify(context.Context) (peer.Identity, error) {
 	return peer.Identity{Cluster: "prod", NotAfter: time.Now().Add(24 * time.Hour)}, nil
 }
 
+// prodUntil is the cluster at the other end until its root is retired.
+type prodUntil struct {
+	prod
+	retired time.Time
+}
+
+func (p prodUntil) Identify(ctx context.Context) (peer.Identity, error) {
+	if time.Now().Before(p.retired) {
+		return p.prod.Identify(ctx)
+	}
+	return peer.Identity{}, &identity.Error{Reason: identity.ReasonCertificateInvalid, Message: "no root"}
+}
+
 // hubOf is a hub with a mirror, for the cluster prod.
-func hubOf(m syncserver.Mirror) (*syncserver.Server, *fleet.Fleet) {
+func hubOf(m syncserver.Mirror) (*syncserver.Server, *fleet.Fleet) { return hubWith(m, prod{}) }
+
+func hubWith(m syncserver.Mirror, peers syncserver.Identifier) (*syncserver.Server, *fleet.Fleet) {
 	kube := fake.NewClientBuilder().WithScheme(testenv.Scheme()).WithStatusSubresource(&v1alpha1.SpokeCluster{}).WithObjects(spokeCluster("prod")).Build()
 	clusters := fleet.New(fleet.Config{})
 	return syncserver.New(syncserver.Config{
-		Fleet: clusters, Mirror: m, Peers: prod{}, Bundle: func() [][]byte { return nil },
+		Fleet: clusters, Mirror: m, Peers: peers, Bundle: func() [][]byte { return nil },
 		Registry: &registry.Registry{Reader: kube, Status: kube.Status(), Now: time.Now},
 	}), clusters
 }
@@ -86,6 +101,11 @@ func openWire(t *testing.T, server *syncserver.Server) (w *wire, ended chan erro
 func serveWire(t *testing.T, m syncserver.Mirror, chat func(*wire)) spoketest.Verdict {
 	t.Helper()
 	server, _ := hubOf(m)
+	return serveOn(t, server, chat)
+}
+
+func serveOn(t *testing.T, server *syncserver.Server, chat func(*wire)) spoketest.Verdict {
+	t.Helper()
 	w, ended := openWire(t, server)
 	chat(w)
 	return verdictOf(<-ended)
@@ -165,6 +185,21 @@ func TestClock_ASpokeThatBeatsStaysForTheSessionsAge(t *testing.T) {
 		})
 		if age := time.Since(begin); got.Reason != identity.ReasonSessionAged || age < 24*time.Minute || age > 36*time.Minute {
 			t.Errorf("%+v after %v, want 30 minutes and a fifth more or less", got, age)
+		}
+	})
+}
+
+func TestClock_ARetiredRootEndsTheSessionsItVouchedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		server, _ := hubWith(&mirror{}, prodUntil{retired: begin.Add(time.Minute)})
+		got := serveOn(t, server, func(w *wire) {
+			go w.readAll()
+			w.in <- helloFrame("v1", "")
+			go w.every(10*time.Second, beat())
+		})
+		if after := time.Since(begin); got.Reason != identity.ReasonCertificateInvalid || after < time.Minute || after > 70*time.Second {
+			t.Errorf("%+v after %v, want a heartbeat after a minute at most", got, after)
 		}
 	})
 }

@@ -126,7 +126,7 @@ func (c *conn) run(ctx context.Context) error {
 		case <-c.session.Ended():
 			return causeOf(c.session)
 		case <-watchdog.C:
-			if err := c.watch(seen, heartbeat); err != nil {
+			if err := c.watch(ctx, seen, heartbeat); err != nil {
 				return err
 			}
 		case <-drainAge.C:
@@ -144,15 +144,17 @@ func (c *conn) run(ctx context.Context) error {
 // seconds, or a quarter of a shorter life.
 func ageLead(life time.Duration) time.Duration { return min(20*time.Second, life/4) }
 
-// watch ends the session of a peer that is silent or does not read.
-func (c *conn) watch(seen time.Time, heartbeat time.Duration) error {
+// watch ends the session of a peer that is silent, does not read, or whose certificate
+// counts no more: a root that was retired ends what it vouched for.
+func (c *conn) watch(ctx context.Context, seen time.Time, heartbeat time.Duration) error {
 	if time.Since(seen) > missedHeartbeats*heartbeat {
 		return errSilent
 	}
 	if since := c.sendingSince.Load(); since != 0 && time.Since(time.Unix(0, since)) > sendTimeout {
 		return errBlocked
 	}
-	return nil
+	_, err := c.server.cfg.Peers.Identify(ctx)
+	return err
 }
 
 func (c *conn) welcome() *fleetv1.Welcome {
