@@ -93,7 +93,9 @@ func (b *browser) with(t *testing.T, name string, test func(t *tab), steps ...st
 		return
 	}
 	t.Run(name, func(t *testing.T) {
-		page := &tab{site: newFleet(t), T: t, ctx: newContext(b.ctx, t, chromedp.WithNewBrowserContext())}
+		ctx, cancel := context.WithTimeout(b.ctx, 3*patience)
+		t.Cleanup(cancel)
+		page := &tab{site: newFleet(t), T: t, ctx: newContext(ctx, t, chromedp.WithNewBrowserContext())}
 		if err := chromedp.Listen(page.ctx, page.listen); err != nil {
 			t.Fatal(err)
 		}
