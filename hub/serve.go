@@ -67,7 +67,7 @@ func newServing(cfg Config, p parts, hub cache.Cache) (*serving, error) {
 		Hub: cfg.Replica, Audit: p.audits, Observer: p.deliveries, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
 	})}
 	s.server = grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(serverTLS(authority.NewServerCertificate(ca, append([]string{DefaultServerName}, cfg.ServerNames...))))),
+		grpc.Creds(credentials.NewTLS(serverTLS(authority.NewServerCertificate(ca, serverNames(cfg))))),
 		grpc.MaxRecvMsgSize(maxReceive), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeTimeout), grpc.ReadBufferSize(readBuffer),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveInterval, Timeout: keepaliveTimeout, MaxConnectionIdle: idleTimeout}),
@@ -78,6 +78,11 @@ func newServing(cfg Config, p parts, hub cache.Cache) (*serving, error) {
 		Signer: ca, Registry: p.registry, TrustDomain: ca.TrustDomain(), Lifetime: cfg.CertificateLifetime, Now: time.Now, Audit: p.audits,
 	}))
 	return s, nil
+}
+
+// serverNames are those in the hub's certificate.
+func serverNames(cfg Config) []string {
+	return append([]string{DefaultServerName}, cfg.ServerNames...)
 }
 
 // serverTLS asks for a client certificate and leaves its check to package peer,

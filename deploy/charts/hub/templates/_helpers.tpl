@@ -40,5 +40,9 @@ labels:
 {{- define "hub.serverNames" -}}
 {{- $name := include "hub.name" . -}}
 {{- $service := printf "%s.%s.svc" $name .Release.Namespace -}}
-{{- join "," (concat (list $service (printf "%s.cluster.local" $service)) .Values.serverNames | uniq) -}}
+{{- $names := list $service (printf "%s.cluster.local" $service) -}}
+{{- if .Values.web.enabled -}}
+{{- $names = append $names (printf "%s-web.%s.svc" $name .Release.Namespace) -}}
+{{- end -}}
+{{- join "," (concat $names .Values.serverNames | uniq) -}}
 {{- end -}}
