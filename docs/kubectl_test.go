@@ -54,6 +54,7 @@ func kubectlArgs(t *testing.T, c *command) []string {
 		"context": "", "namespace": "n", "output": "o", "filename": "f", "kustomize": "k",
 		"patch": "p", "type": "", "for": "", "raw": "", "subresource": "", "dry-run": "", "validate": "",
 		"kubeconfig": "", "duration": "", "replicas": "", "user": "",
+		"audience": "", "clusterrole": "", "serviceaccount": "",
 	} {
 		flags.StringArrayP(name, short, nil, "")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dynamic-config.rs/fleet/internal/cli/explain"
+	"dynamic-config.rs/fleet/internal/reasons"
 )
 
 // newWhy says in one paragraph why an object is as it is.
@@ -36,7 +37,7 @@ func newWhy(a *app) *cobra.Command {
 func (a *app) why(ctx context.Context, what string) (string, error) {
 	// No object's name has a capital, every reason has.
 	if strings.ContainsFunc(what, unicode.IsUpper) && !strings.Contains(what, "/") {
-		reason, ok := explain.Lookup(what)
+		reason, ok := reasons.Lookup(what)
 		if !ok {
 			return "", failf(didYouMean(what), "no reason is called %q", what)
 		}
@@ -52,12 +53,12 @@ func (a *app) why(ctx context.Context, what string) (string, error) {
 // didYouMean is the hint for a reason that is not known, by what it resembles: cobra's
 // suggestions for a command are as good for a reason.
 func didYouMean(word string) string {
-	reasons := &cobra.Command{}
-	for _, name := range explain.Names() {
-		reasons.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	similarTo := &cobra.Command{}
+	for _, name := range reasons.Names() {
+		similarTo.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
 	}
-	reasons.SuggestionsMinimumDistance = 3
-	similar := reasons.SuggestionsFor(word)
+	similarTo.SuggestionsMinimumDistance = 3
+	similar := similarTo.SuggestionsFor(word)
 	if len(similar) == 0 {
 		return "docs/reasons.md lists them"
 	}

@@ -13,6 +13,7 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/cli/explain"
 	"dynamic-config.rs/fleet/internal/cli/kube"
+	"dynamic-config.rs/fleet/internal/reasons"
 )
 
 // noAgentYet is what ails a cluster that waits for its first agent; it has not lost one.
@@ -107,15 +108,15 @@ var failures = []string{
 
 // troubleOf says what is wrong by the conditions of an object, if anything is.
 func troubleOf(conditions []metav1.Condition) (trouble, bool) {
-	t := trouble{level: Warn, reason: v1alpha1.ReasonPending, owner: explain.Owner(conditions)}
-	cause := explain.Cause(conditions)
+	t := trouble{level: Warn, reason: v1alpha1.ReasonPending, owner: reasons.Owner(conditions)}
+	cause := reasons.Cause(conditions)
 	if cause != nil {
 		t.reason = cause.Reason
 	}
 	if slices.Contains(failures, t.reason) {
 		t.level = Fail
 	}
-	return t, cause == nil || !explain.Fine(cause)
+	return t, cause == nil || !reasons.Fine(cause)
 }
 
 // onHub is the trouble of an object of the hub cluster: one that nobody has looked at

@@ -6,46 +6,13 @@ import (
 	"strings"
 	"time"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/internal/reasons"
 )
-
-// troubles are the conditions that tell of a problem beside Ready, with the status
-// they have then, in order of weight.
-var troubles = []struct {
-	kind   string
-	status metav1.ConditionStatus
-}{
-	{v1alpha1.ConditionFetched, metav1.ConditionFalse},
-	{v1alpha1.ConditionApplied, metav1.ConditionFalse},
-	{v1alpha1.ConditionContested, metav1.ConditionTrue},
-	{v1alpha1.ConditionStale, metav1.ConditionTrue},
-	{v1alpha1.ConditionKeysPinned, metav1.ConditionFalse},
-}
-
-// Cause is the condition that says most of why an object is as it is: the finer one
-// where Ready is a summary, Ready itself otherwise. It is nil where nobody has looked
-// at the object yet.
-func Cause(conditions []metav1.Condition) *metav1.Condition {
-	ready := apimeta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
-	if suspended := apimeta.FindStatusCondition(conditions, v1alpha1.ConditionFetched); suspended != nil && suspended.Reason == v1alpha1.ReasonSuspended {
-		return suspended
-	}
-	summary := ready != nil && (ready.Status == metav1.ConditionTrue || ready.Reason == v1alpha1.ReasonRenderFailed)
-	if !summary {
-		return ready
-	}
-	for _, trouble := range troubles {
-		if c := apimeta.FindStatusCondition(conditions, trouble.kind); c != nil && c.Status == trouble.status {
-			return c
-		}
-	}
-	return ready
-}
 
 // Kind is the kind of an object, in the words of the page of reasons.
 type Kind string
@@ -70,14 +37,14 @@ type Object struct {
 // NeverEnrolled says whether what is the matter with a cluster is that no agent came yet,
 // and not that one was lost.
 func NeverEnrolled(conditions []metav1.Condition, isNew bool) bool {
-	cause := Cause(conditions)
+	cause := reasons.Cause(conditions)
 	return isNew && cause != nil && cause.Reason == v1alpha1.ReasonDisconnected
 }
 
 // Paragraph says in one paragraph what is the matter with an object: what fails, since
 // when, whose it is and what to do.
 func Paragraph(o *Object, now time.Time) string {
-	cause := Cause(o.Conditions)
+	cause := reasons.Cause(o.Conditions)
 	if cause == nil {
 		return o.Title + ": nobody has looked at it yet. " + unseen(o.Kind)
 	}
@@ -88,12 +55,12 @@ func Paragraph(o *Object, now time.Time) string {
 			"as dynconf cluster enroll says; where it runs, its log says what is in the way."
 	}
 	words := []string{o.Title + ": " + state}
-	if reason, ok := Lookup(cause.Reason); ok {
+	if reason, ok := reasons.Lookup(cause.Reason); ok {
 		words = append(words, about(o.Kind, reason.Text))
 	} else {
 		words = append(words, "This dynconf does not know the reason: it is older than the hub or the agent.")
 	}
-	if cause.Message != "" && !Fine(cause) {
+	if cause.Message != "" && !reasons.Fine(cause) {
 		words = append(words, "It says: "+printers.EscapeTerminal(strings.ReplaceAll(cause.Message, "\n", " ")))
 	}
 	return strings.Join(words, " ")
@@ -101,8 +68,8 @@ func Paragraph(o *Object, now time.Time) string {
 
 // unseen says whose an object without conditions is.
 func unseen(kind Kind) string {
-	if kind == Render {
-		return known[v1alpha1.ReasonPending].Text
+	if pending, ok := reasons.Lookup(v1alpha1.ReasonPending); ok && kind == Render {
+		return pending.Text
 	}
 	return "The platform team's, if it stays: does a hub run in this cluster? dynconf doctor looks."
 }
@@ -113,20 +80,6 @@ func about(kind Kind, text string) string {
 		return strings.HasPrefix(s, "On a ") && !strings.HasPrefix(s, "On a "+string(kind))
 	})
 	return strings.Join(sentences, "")
-}
-
-// Fine says whether a cause is that all is well; nobody needs its message then.
-func Fine(cause *metav1.Condition) bool {
-	return cause.Type == v1alpha1.ConditionReady && cause.Status == metav1.ConditionTrue
-}
-
-// Owner is whose problem an object's state is; Nobody for none.
-func Owner(conditions []metav1.Condition) string {
-	cause := Cause(conditions)
-	if cause == nil {
-		return known[v1alpha1.ReasonPending].Owner
-	}
-	return known[cause.Reason].Owner
 }
 
 // Age is how long ago a time was, as kubectl writes it; <unknown> for none.
