@@ -41,6 +41,8 @@ SEED          ?=
 BENCH         ?=
 # KEEP=1 leaves the demo running until it is interrupted.
 KEEP          ?=
+# NAME of the cluster that demo-cluster adds.
+NAME          ?= north
 
 ##@ General
 
@@ -130,9 +132,18 @@ release-dry: binaries images ## Make what a release holds in out/release, and pu
 	tools/release.sh $(VERSION) $(COMMIT) $(DATE)
 
 .PHONY: demo
-demo: build ## Run hub and spokes on real API servers and show them at work
+demo: build-demo ## Run hub and spokes on real API servers and show them at work
+	@exec bin/demo $(if $(KEEP),-keep)
+
+.PHONY: demo-cluster
+demo-cluster: build-demo ## Enrol one more cluster, NAME=north, beside a demo that runs with KEEP=1
+	@exec bin/demo -cluster $(NAME)
+
+# The demo is no child of `go run`, which passes no signal on: who ends make ends it all.
+.PHONY: build-demo
+build-demo: build
 	@$(MAKE) testbin TESTBIN="etcd kubernetes"
-	go run ./e2e/demo $(if $(KEEP),-keep)
+	go build -o bin/demo ./e2e/demo
 
 ##@ Tests
 

@@ -53,12 +53,13 @@ func kubectlArgs(t *testing.T, c *command) []string {
 	for name, short := range map[string]string{
 		"context": "", "namespace": "n", "output": "o", "filename": "f", "kustomize": "k",
 		"patch": "p", "type": "", "for": "", "raw": "", "subresource": "", "dry-run": "", "validate": "",
+		"kubeconfig": "", "duration": "", "replicas": "", "user": "",
 		"audience": "", "clusterrole": "", "serviceaccount": "",
 	} {
 		flags.StringArrayP(name, short, nil, "")
 	}
 	for name, short := range map[string]string{
-		"all-namespaces": "A", "overwrite": "", "server-side": "", "force-conflicts": "", "show-managed-fields": "",
+		"all-namespaces": "A", "overwrite": "", "server-side": "", "force-conflicts": "", "show-managed-fields": "", "minify": "", "flatten": "", "current": "",
 	} {
 		flags.BoolP(name, short, false, "")
 	}

@@ -36,8 +36,9 @@ const (
 	// team for the class.
 	ReasonClassNotFound = "ClassNotFound"
 	// ReasonClassNotAllowed (False): the class exists and does not serve this
-	// cluster, namespace, key or target. The platform team's: they widen the
-	// class, or the tenant uses another.
+	// cluster, namespace, key or target. The tenant's (key) or the platform
+	// team's: the tenant corrects spec.key or uses another class, or the
+	// platform team widens the class.
 	ReasonClassNotAllowed = "ClassNotAllowed"
 	// ReasonRenderFailed (False): fetching, rendering or applying failed. The
 	// finer cause is on Fetched or Applied.

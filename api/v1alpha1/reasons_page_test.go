@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The page of reasons is where an alert links to: a heading for each reason, and
-// none for anything else.
+// The page of reasons is where an alert links to: a heading for each reason of a
+// condition, a session or an enrolment, and none for anything else.
 func TestReasons_ThePageHasAHeadingForEach(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reasons.md")
 	if err != nil {
@@ -21,14 +21,17 @@ func TestReasons_ThePageHasAHeadingForEach(t *testing.T) {
 	for _, match := range regexp.MustCompile(`(?m)^### (.+)$`).FindAllStringSubmatch(string(page), -1) {
 		headings = append(headings, match[1])
 	}
-	eachConstant(t, "conditions.go", func(name, value, _ string) {
-		if strings.HasPrefix(name, "Reason") {
-			reasons = append(reasons, value)
-		}
-	})
+	for _, file := range []string{"conditions.go", "../../internal/identity/errors.go"} {
+		eachConstant(t, file, func(name, value, _ string) {
+			if strings.HasPrefix(name, "Reason") {
+				reasons = append(reasons, value)
+			}
+		})
+	}
 	slices.Sort(headings)
 	slices.Sort(reasons)
-	if diff := cmp.Diff(reasons, headings); diff != "" {
+	// Suspended and NotAccepted are conditions and refusals.
+	if diff := cmp.Diff(slices.Compact(reasons), headings); diff != "" {
 		t.Errorf("reasons and headings (-constants +page):\n%s", diff)
 	}
 }

@@ -115,7 +115,9 @@ type DynamicConfigRenderSpec struct {
 	// +optional
 	ClassKind ClassKind `json:"classKind,omitempty"`
 	// Key is the document's key in the store, as the store's own command line
-	// writes it.
+	// writes it: any key for consul, ENGINE/PATH for vault; for kubernetes
+	// configmaps/NAME or secrets/NAME for an object as a whole, with /DATA-KEY behind
+	// it for one of its data keys.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Key string `json:"key"`

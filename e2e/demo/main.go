@@ -3,7 +3,8 @@
 // what it does, shows what kubectl shows, and ends by itself; its exit code says
 // whether everything happened.
 //
-// With -keep it leaves everything running until it is interrupted.
+// With -keep it leaves everything running until it is interrupted, and another process
+// with -cluster adds a cluster to it. It ends with the process that started it.
 package main
 
 import (
@@ -24,7 +25,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"dynamic-config.rs/fleet/e2e/internal/stage"
-	"dynamic-config.rs/fleet/internal/testbin"
 )
 
 // patience bounds every wait of the demo.
@@ -32,9 +32,12 @@ const patience = 2 * time.Minute
 
 func main() {
 	keep := flag.Bool("keep", false, "leave everything running until interrupted")
+	cluster := flag.String("cluster", "", "run one more cluster of this name beside a demo that is left running")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Stdout, *keep)
+	ctx, cancel := endWithParent(ctx)
+	err := run(ctx, os.Stdout, *keep, *cluster)
+	cancel()
 	stop()
 	switch {
 	case errors.Is(err, errInterrupted):
@@ -52,7 +55,8 @@ const interrupted = 130
 // errInterrupted: somebody ended the demo before its end.
 var errInterrupted = errors.New("interrupted")
 
-func run(ctx context.Context, out io.Writer, keep bool) (err error) {
+// run shows the story, or runs one more cluster where it is named.
+func run(ctx context.Context, out io.Writer, keep bool, cluster string) (err error) {
 	dir, err := os.MkdirTemp("", "dynamic-config-demo-")
 	if err != nil {
 		return err
@@ -61,11 +65,23 @@ func run(ctx context.Context, out io.Writer, keep bool) (err error) {
 	// client-go and gRPC speak to people only when they have something to say.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
-	kubectl, err := testbin.Path("kubectl")
+	n, err := newNarrator(out)
 	if err != nil {
 		return err
 	}
-	n := &narrator{out: out, kubectl: kubectl}
+	if cluster != "" {
+		return orInterrupted(ctx, further(ctx, n, dir, cluster))
+	}
+	if keep {
+		if err := checkAlone(ctx); err != nil {
+			return err
+		}
+	}
+	return demo(ctx, n, dir, keep)
+}
+
+// demo brings everything up and tells the story.
+func demo(ctx context.Context, n *narrator, dir string, keep bool) (err error) {
 	n.say("Starting three real control planes (etcd, kube-apiserver, kube-controller-manager), a hub and two agents.")
 	began := time.Now()
 	s, err := stage.Start(ctx, stage.Options{Dir: dir, Spokes: []string{"east", "west"}})
@@ -87,7 +103,7 @@ func run(ctx context.Context, out io.Writer, keep bool) (err error) {
 
 // orInterrupted tells what an interrupt broke from what failed by itself.
 func orInterrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return errInterrupted
 	}
 	return err

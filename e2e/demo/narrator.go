@@ -5,20 +5,32 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"dynamic-config.rs/fleet/e2e/internal/stage"
+	"dynamic-config.rs/fleet/internal/testbin"
 )
 
 // pollEvery is how often a wait asks kubectl again.
 const pollEvery = 100 * time.Millisecond
 
-// narrator talks, and runs kubectl.
+// narrator talks, and runs kubectl and dynconf.
 type narrator struct {
-	out     io.Writer
-	kubectl string
+	out              io.Writer
+	kubectl, dynconf string
+}
+
+func newNarrator(out io.Writer) (*narrator, error) {
+	kubectl, err := testbin.Path("kubectl")
+	if err != nil {
+		return nil, err
+	}
+	root, err := stage.FindRoot()
+	return &narrator{out: out, kubectl: kubectl, dynconf: filepath.Join(root, "bin", "dynconf")}, err
 }
 
 func (n *narrator) title(text string) {
@@ -48,6 +60,18 @@ func (n *narrator) run(ctx context.Context, kubeconfig, stdin string, args ...st
 func (n *narrator) show(ctx context.Context, cluster, kubeconfig string, args ...string) error {
 	text, err := n.run(ctx, kubeconfig, "", args...)
 	fmt.Fprintf(n.out, "\n%s$ kubectl %s\n%s", cluster, strings.Join(args, " "), indent(text))
+	return err
+}
+
+// showDynconf runs dynconf and shows command and output.
+func (n *narrator) showDynconf(ctx context.Context, kubeconfig string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	//nolint:gosec // G204: dynconf is the one that was built, its arguments are the demo's own
+	cmd := exec.CommandContext(ctx, n.dynconf, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	text, err := cmd.CombinedOutput()
+	fmt.Fprintf(n.out, "\n$ dynconf %s\n%s", strings.Join(args, " "), indent(string(text)))
 	return err
 }
 
@@ -88,20 +112,6 @@ func (n *narrator) password(ctx context.Context, s *stage.Stage, want string) er
 	for _, spoke := range s.Spokes {
 		fmt.Fprintf(n.out, "\n%s: Secret shop/database holds PASSWORD=%s\n", spoke.Name, want)
 	}
-	return nil
-}
-
-// keep waits for an interrupt.
-func (n *narrator) keep(ctx context.Context, s *stage.Stage) error {
-	n.say("Everything keeps running until you press Ctrl-C. Look around with this kubectl:\n\n    %s", n.kubectl)
-	fmt.Fprintf(n.out, "\n    hub:   --kubeconfig %s\n", s.Hub.Kubeconfig)
-	for _, spoke := range s.Spokes {
-		fmt.Fprintf(n.out, "    %s:  --kubeconfig %s\n", spoke.Name, spoke.Kubeconfig)
-	}
-	fmt.Fprintf(n.out, "\n    the hub listens on %s, its metrics are at %s\n", s.Hub.Address, s.Hub.MetricsURL)
-	n.say("For a start:\n\n    %s --kubeconfig %s describe dynamicconfigrenders -A", n.kubectl, s.Spokes[1].Kubeconfig)
-	<-ctx.Done()
-	n.say("Stopping everything.")
 	return nil
 }
 

@@ -39,6 +39,7 @@ type enrollment struct {
 	labels         map[string]string
 	joinToken      bool
 	replaceKeys    bool
+	sharedKeys     bool
 }
 
 // newEnroll lets a workload cluster join the fleet.
@@ -60,6 +61,7 @@ func newEnroll(a *app) *cobra.Command {
 	flags.StringToStringVar(&e.labels, "labels", nil, "Labels of the SpokeCluster, which classes select by")
 	flags.BoolVar(&e.joinToken, "join-token", false, "Make a join token too; needed where the cluster's keys cannot be read from here")
 	flags.BoolVar(&e.replaceKeys, "replace-keys", false, "Replace pinned keys with others that have none in common")
+	flags.BoolVar(&e.sharedKeys, "shared-keys", false, "Enroll a cluster although its keys are pinned under another name too")
 	addHubNamespace(cmd, &e.hubNamespace)
 	addAgentNamespace(cmd, &e.agentNamespace)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -88,7 +90,10 @@ func (e *enrollment) run(ctx context.Context) error {
 		return err
 	}
 	roots, err := hub.HubRoots(ctx, e.hubNamespace)
-	if err != nil {
+	switch {
+	case hub.Assumed && kube.Absent(err):
+		return &hinted{err: err, hint: assumedHub}
+	case err != nil:
 		return &hinted{err: err, hint: "the hub publishes its roots in its namespace, --hub-namespace, at its first start"}
 	}
 	if _, err := kube.ParseCertificates(roots); err != nil {
@@ -156,6 +161,9 @@ func (e *enrollment) register(ctx context.Context, hub *kube.Conn, keys *v1alpha
 	if err := e.checkKeys(cluster, keys); err != nil {
 		return "", err
 	}
+	if err := e.checkOthers(ctx, hub, keys); err != nil {
+		return "", err
+	}
 	before := cluster.DeepCopy()
 	token = e.fill(cluster, keys)
 	if absent {
@@ -176,25 +184,6 @@ func (e *enrollment) register(ctx context.Context, hub *kube.Conn, keys *v1alpha
 		e.say("it is suspended: dynconf cluster resume %s lets it connect", e.name)
 	}
 	return token, nil
-}
-
-// checkKeys refuses to give a cluster's name to what looks like another cluster.
-func (e *enrollment) checkKeys(cluster *v1alpha1.SpokeCluster, keys *v1alpha1.ClusterKeys) error {
-	pinned := 0
-	for _, known := range []*v1alpha1.ClusterKeys{cluster.Spec.Keys, cluster.Status.Keys} {
-		if known == nil || keys == nil {
-			continue
-		}
-		if known.Issuer == keys.Issuer && enrol.SharesKey(known, keys) {
-			return nil
-		}
-		pinned++
-	}
-	if pinned == 0 || e.replaceKeys {
-		return nil
-	}
-	return failf("does --context name the right cluster? --replace-keys gives the name to this one",
-		"%s has keys pinned, and this cluster has none of them", nameOf(cluster))
 }
 
 // fill writes what is wanted into a SpokeCluster.

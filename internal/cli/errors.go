@@ -50,29 +50,41 @@ func failf(hint, format string, args ...any) error {
 	return &hinted{err: fmt.Errorf(format, args...), hint: hint}
 }
 
+// assumedHub is the hint where nothing was found in a hub cluster that no flag names.
+const assumedHub = "no flag names the hub cluster, so the workload cluster was asked: --hub-context or --hub-kubeconfig names the hub's"
+
 // hintFor is what to do about an error: its own hint, or one by its type.
 func hintFor(err error) string {
 	if own, ok := errors.AsType[*hinted](err); ok && own.hint != "" {
 		return own.hint
 	}
-	flags := "--context"
-	if side, ok := errors.AsType[*kube.SideError](err); ok && side.Side == kube.HubSide {
-		flags = "--hub-context"
-	}
+	flag, assumed := flagOf(err)
 	_, unreachable := errors.AsType[*url.Error](err)
 	switch {
+	case assumed && kube.Absent(err):
+		return assumedHub
 	case clientcmd.IsEmptyConfig(err), clientcmd.IsContextNotFound(err):
 		return "name a cluster with --kubeconfig and --context"
 	case apimeta.IsNoMatchError(err):
-		return "is this the right cluster? " + flags + " names another; helm install deploy/charts/crds installs what is missing"
+		return "is this the right cluster? " + flag + " names another; helm install deploy/charts/crds installs what is missing"
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return "dynconf doctor lists the rights that are missing"
 	case apierrors.IsNotFound(err):
-		return "dynconf get lists what is there; -n and " + flags + " say where to look"
+		return "dynconf get lists what is there; -n and " + flag + " say where to look"
 	case unreachable, errors.Is(err, context.DeadlineExceeded):
-		return "does the API server answer? " + flags + " names another"
+		return "does the API server answer? " + flag + " names another"
 	}
 	return ""
+}
+
+// flagOf is the flag that names the cluster which an error comes from, and whether that is
+// the hub's without having been named.
+func flagOf(err error) (flag string, assumed bool) {
+	side, ok := errors.AsType[*kube.SideError](err)
+	if !ok || side.Side != kube.HubSide {
+		return "--context", false
+	}
+	return "--hub-context", side.Assumed
 }
 
 // codeFor is the exit code of a command that ended with an error.

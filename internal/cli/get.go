@@ -95,6 +95,7 @@ type getter struct {
 	connect    func() ([]*kube.Conn, error)
 	lists      []client.ObjectList
 	places     []string // names of the connections where there are several
+	assumed    bool     // a hub was asked that no flag names
 
 	out           *objectOutput
 	allNamespaces bool
@@ -175,12 +176,16 @@ func (g *getter) checkFound(all []found, names []string) error {
 			seen[object.GetName()] = true
 		}
 	}
+	hint, where := "dynconf get lists what is there; -n and --context say where to look", ""
+	if g.assumed {
+		hint, where = assumedHub, " (hint: "+assumedHub+")"
+	}
 	if len(seen) == 0 && len(names) == 0 {
-		g.app.say("No %s found.", g.what)
+		g.app.say("No %s found.%s", g.what, where)
 	}
 	for _, name := range names {
 		if !seen[name] {
-			return failf("dynconf get lists what is there; -n and --context say where to look", "%s %q not found", g.what, name)
+			return failf(hint, "%s %q not found", g.what, name)
 		}
 	}
 	return nil
@@ -209,6 +214,7 @@ func (g *getter) sources(names []string) ([]source, error) {
 	}
 	var all []source
 	for i, conn := range conns {
+		g.assumed = g.assumed || conn.Assumed
 		for _, list := range g.lists {
 			s := source{conn: conn, list: list.DeepCopyObject().(client.ObjectList), options: options}
 			if len(g.places) > 0 {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"fmt"
 	"strings"
 
@@ -14,7 +13,6 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/cli/explain"
 	"dynamic-config.rs/fleet/internal/cli/kube"
-	"dynamic-config.rs/fleet/internal/identity"
 	"dynamic-config.rs/fleet/internal/reasons"
 )
 
@@ -156,20 +154,7 @@ func clusterName(ctx context.Context, workload *kube.Conn, namespace string) str
 	if err != nil || len(certificates) == 0 {
 		return ""
 	}
-	return clusterIn(certificates[0])
-}
-
-// clusterIn is the cluster that a certificate names. Whether to believe it is the hub's
-// to judge.
-func clusterIn(certificate *x509.Certificate) string {
-	if len(certificate.URIs) != 1 {
-		return ""
-	}
-	name, err := identity.ClusterOf(certificate, certificate.URIs[0].Host)
-	if err != nil {
-		return ""
-	}
-	return name
+	return kube.ClusterIn(certificates[0])
 }
 
 // write prints a trail for people.

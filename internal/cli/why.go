@@ -3,11 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dynamic-config.rs/fleet/internal/cli/explain"
 	"dynamic-config.rs/fleet/internal/reasons"
@@ -19,7 +19,8 @@ func newWhy(a *app) *cobra.Command {
 		Use:   "why NAME | class/NAME | cluster/NAME | REASON",
 		Short: "Say what is the matter: what fails, since when, whose it is, what to do",
 		Long: "Says in one paragraph what is the matter with a Render, a class or a cluster: what fails, since when,\n" +
-			"whose problem it is and what to do. A reason, as conditions carry them, is explained without a cluster.",
+			"whose problem it is and what to do. A reason, as conditions and the logs of hub and agent\n" +
+			"carry them, is explained without a cluster.",
 		Args:              usage(cobra.ExactArgs(1)),
 		ValidArgsFunction: a.completeRenders(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,19 +39,35 @@ func (a *app) why(ctx context.Context, what string) (string, error) {
 	if strings.ContainsFunc(what, unicode.IsUpper) && !strings.Contains(what, "/") {
 		reason, ok := reasons.Lookup(what)
 		if !ok {
-			return "", failf("docs/reasons.md lists them", "no reason is called %q", what)
+			return "", failf(didYouMean(what), "no reason is called %q", what)
 		}
 		return reason.Name + ": " + reason.Text, nil
 	}
-	title, conditions, err := a.conditions(ctx, what)
+	object, err := a.object(ctx, what)
 	if err != nil {
 		return "", err
 	}
-	return explain.Paragraph(title, conditions, a.now()), nil
+	return explain.Paragraph(object, a.now()), nil
 }
 
-// conditions reads those of a Render, a class or a cluster.
-func (a *app) conditions(ctx context.Context, what string) (title string, conditions []metav1.Condition, err error) {
+// didYouMean is the hint for a reason that is not known, by what it resembles: cobra's
+// suggestions for a command are as good for a reason.
+func didYouMean(word string) string {
+	similarTo := &cobra.Command{}
+	for _, name := range reasons.Names() {
+		similarTo.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	similarTo.SuggestionsMinimumDistance = 3
+	similar := similarTo.SuggestionsFor(word)
+	if len(similar) == 0 {
+		return "docs/reasons.md lists them"
+	}
+	slices.Sort(similar)
+	return "did you mean " + strings.Join(similar, ", ") + "?"
+}
+
+// object reads a Render, a class or a cluster.
+func (a *app) object(ctx context.Context, what string) (*explain.Object, error) {
 	kind, name, ok := strings.Cut(what, "/")
 	if !ok {
 		kind, name = "render", what
@@ -59,33 +76,41 @@ func (a *app) conditions(ctx context.Context, what string) (title string, condit
 	case "render", "renders", "dcr", "dynamicconfigrender":
 		_, render, err := a.render(ctx, name)
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
-		return "Render " + render.Namespace + "/" + render.Name, render.Status.Conditions, nil
+		title := "Render " + render.Namespace + "/" + render.Name
+		return &explain.Object{Kind: explain.Render, Title: title, Conditions: render.Status.Conditions}, nil
 	case "class", "classes", "dcc", "cdcc", "dynamicconfigclass", "clusterdynamicconfigclass":
-		namespace, err := a.clusters.Namespace()
-		if err != nil {
-			return "", nil, err
-		}
-		hub, err := a.clusters.Hub()
-		if err != nil {
-			return "", nil, err
-		}
-		class, err := hub.AnyClass(ctx, namespace, name)
-		if err != nil {
-			return "", nil, err
-		}
-		return class.ID(), class.Status.Conditions, nil
+		return a.classObject(ctx, name)
 	case "cluster", "clusters", "spc", "spokecluster":
 		hub, err := a.clusters.Hub()
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
 		cluster, err := hub.SpokeCluster(ctx, name)
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
-		return "SpokeCluster " + name, cluster.Status.Conditions, nil
+		return &explain.Object{
+			Kind: explain.Cluster, Title: "SpokeCluster " + name, Conditions: cluster.Status.Conditions, New: cluster.Status.Session == nil,
+		}, nil
 	}
-	return "", nil, failf("NAME, class/NAME, cluster/NAME or a reason", "%q is no kind that has conditions", kind)
+	return nil, failf("NAME, class/NAME, cluster/NAME or a reason", "%q is no kind that has conditions", kind)
+}
+
+// classObject reads a class of either kind.
+func (a *app) classObject(ctx context.Context, name string) (*explain.Object, error) {
+	namespace, err := a.clusters.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	hub, err := a.clusters.Hub()
+	if err != nil {
+		return nil, err
+	}
+	class, err := hub.AnyClass(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return &explain.Object{Kind: explain.Class, Title: class.ID(), Conditions: class.Status.Conditions}, nil
 }

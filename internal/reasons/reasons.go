@@ -71,7 +71,7 @@ func ownerIn(body string) string {
 		owner, possessive := strings.CutSuffix(words, "'s")
 		switch {
 		case possessive && strings.HasPrefix(owner, "the "):
-			return owner
+			return strings.Replace(owner, "'s (", " (", 1)
 		case words == "ours":
 			return "the product"
 		case words == "whoever set it":

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/internal/testenv"
 )
@@ -87,7 +90,7 @@ func Start(ctx context.Context, o Options) (*Stage, error) {
 // Clusters brings up the clusters with the product's objects installed, and starts
 // none of its programs.
 func Clusters(ctx context.Context, o Options) (*Stage, error) {
-	root, err := findRoot()
+	root, err := FindRoot()
 	if err != nil {
 		return nil, err
 	}
@@ -121,11 +124,30 @@ func Clusters(ctx context.Context, o Options) (*Stage, error) {
 // install applies what deploy holds: namespaces, ServiceAccounts and their rights.
 func (s *Stage) install(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.Hub.ApplyDir(ctx, filepath.Join(s.root, "deploy", "kustomize", "hub")) })
+	group.Go(func() error { return install(ctx, s.Hub.Cluster, s.root, "hub") })
 	for _, spoke := range s.Spokes {
-		group.Go(func() error { return spoke.ApplyDir(ctx, filepath.Join(s.root, "deploy", "kustomize", "spoke")) })
+		group.Go(func() error { return install(ctx, spoke.Cluster, s.root, "spoke") })
 	}
 	return group.Wait()
+}
+
+// install applies the base of hub or spoke to a cluster. The program runs as a process
+// of ours, so the Deployment wants no pod: no kubelet would run it.
+func install(ctx context.Context, c *testenv.Cluster, root, base string) error {
+	if err := c.ApplyDir(ctx, filepath.Join(root, "deploy", "kustomize", base)); err != nil {
+		return err
+	}
+	list := &appsv1.DeploymentList{}
+	if err := c.Client.List(ctx, list, client.InNamespace(Namespace)); err != nil {
+		return err
+	}
+	none := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))
+	for i := range list.Items {
+		if err := c.Client.Patch(ctx, &list.Items[i], none); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Stop ends every process that the stage started.
@@ -155,8 +177,8 @@ func (s *Stage) Spoke(name string) *Spoke {
 	return nil
 }
 
-// findRoot walks up to the repository's root.
-func findRoot() (string, error) {
+// FindRoot walks up to the repository's root.
+func FindRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err

@@ -90,7 +90,7 @@ func TestRenders_ByWhoseTheyAre(t *testing.T) {
 	for _, heading := range p.all("h2") {
 		groups = append(groups, heading.text())
 	}
-	if diff := cmp.Diff([]string{"For the platform team (3)", "For the tenant (1)", "For whoever set it (1)", "Nobody’s problem (1)"}, groups); diff != "" {
+	if diff := cmp.Diff([]string{"For the platform team (2)", "For the tenant (1)", "For the tenant (key) or the platform team (1)", "For whoever set it (1)", "Nobody’s problem (1)"}, groups); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
 	var found []string
@@ -100,10 +100,10 @@ func TestRenders_ByWhoseTheyAre(t *testing.T) {
 		}
 	}
 	want := []string{
-		"billing/api | prod-eu | ClusterDynamicConfigClass/shared | failed ClassNotAllowed | 0s ago | no namespace selector of the class selects billing",
 		"shop/orders | prod-eu | ClusterDynamicConfigClass/vault | failed StoreSealed | 0s ago | ClusterDynamicConfigClass/vault: fetch shop/orders.json: the store is sealed",
 		"shop/payments | prod-eu | ClusterDynamicConfigClass/vault | failed StoreSealed | 0s ago | ClusterDynamicConfigClass/vault: fetch shop/payments.json: the store is sealed",
 		"billing/worker | prod-eu | ClusterDynamicConfigClass/shared | failed QuotaExceeded | 0s ago | the cluster says more in the status of the Render",
+		"billing/api | prod-eu | ClusterDynamicConfigClass/shared | failed ClassNotAllowed | 0s ago | no namespace selector of the class selects billing",
 		"shop/suspended | prod-eu | ClusterDynamicConfigClass/shared | suspended Suspended | 0s ago | ",
 		"shop/cart | prod-us | ClusterDynamicConfigClass/shared | waiting Pending | 0s ago | delivered, and the cluster has not answered",
 	}
@@ -113,7 +113,7 @@ func TestRenders_ByWhoseTheyAre(t *testing.T) {
 	if text := p.byID(t, "owner-the-platform-team").text(); !strings.Contains(text, "StoreSealed (2) The store is sealed or not initialised.") {
 		t.Errorf("the reason is not explained: %s", text)
 	}
-	if rows := s.visit(secret, "/renders?cluster=prod-eu").rows(); len(rows) != 6+4 { // and a heading for each owner
+	if rows := s.visit(secret, "/renders?cluster=prod-eu").rows(); len(rows) != 6+5 { // and a heading for each owner
 		t.Errorf("one cluster: %q", rows)
 	}
 	for path, want := range map[string]string{
@@ -138,7 +138,7 @@ func TestRender_ItsWay(t *testing.T) {
 	}{
 		"prod-eu/shop/web":       {"ready Rendered on Ready.", []string{"passed", "passed", "passed", "passed", "ready"}},
 		"prod-eu/shop/payments":  {"failed StoreSealed on Fetched, for the platform team.", []string{"passed", "not ready", "failed", "not reached", "not reached"}},
-		"prod-eu/billing/api":    {"failed ClassNotAllowed on Ready, for the platform team.", []string{"passed", "failed", "not reached", "not reached", "not reached"}},
+		"prod-eu/billing/api":    {"failed ClassNotAllowed on Ready, for the tenant (key) or the platform team.", []string{"passed", "failed", "not reached", "not reached", "not reached"}},
 		"prod-eu/billing/worker": {"failed QuotaExceeded on Applied, for the tenant.", []string{"passed", "passed", "passed", "passed", "failed"}},
 		"prod-eu/shop/suspended": {"suspended Suspended on Fetched, for whoever set it.", []string{"suspended", "not reached", "not reached", "not reached", "not reached"}},
 		"prod-us/shop/cart":      {"waiting Pending on Applied.", []string{"passed", "passed", "passed", "waiting", "not reached"}},

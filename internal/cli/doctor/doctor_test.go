@@ -99,11 +99,11 @@ func TestReport_NamesAFewAndCountsTheRest(t *testing.T) {
 		{Fail, "side", "check", "1 of 9 have A, for nobody: x", "dynconf why A"},
 		{Warn, "side", "check", "7 of 9 have B, for the tenant: n/1, n/2, n/3, n/4, n/5 and 2 more", "dynconf why B"},
 	}
-	got := report("side", "check", groups, 9)
+	got := report("side", "check", groups, 9, byReason)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if Worst(got) != Fail || Worst(got[1:]) != Warn || Worst(report("s", "c", nil, 3)) != OK {
+	if Worst(got) != Fail || Worst(got[1:]) != Warn || Worst(report("s", "c", nil, 3, byReason)) != OK {
 		t.Error("the worst is not the worst")
 	}
 }

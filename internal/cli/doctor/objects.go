@@ -11,9 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/internal/cli/explain"
 	"dynamic-config.rs/fleet/internal/cli/kube"
 	"dynamic-config.rs/fleet/internal/reasons"
 )
+
+// noAgentYet is what ails a cluster that waits for its first agent; it has not lost one.
+const noAgentYet = "no agent enrolled yet"
 
 // maxNamed is how many objects of one kind of trouble are named.
 const maxNamed = 5
@@ -35,7 +39,7 @@ func renders(ctx context.Context, p *Patient) []Finding {
 			groups[t] = append(groups[t], r.Namespace+"/"+r.Name)
 		}
 	}
-	return report(kube.WorkloadSide, check, groups, len(list.Items))
+	return report(kube.WorkloadSide, check, groups, len(list.Items), byReason)
 }
 
 // classes looks at the classes of both kinds.
@@ -55,12 +59,13 @@ func classes(ctx context.Context, p *Patient) []Finding {
 		for _, object := range objects {
 			class := kube.ClassOf(object)
 			if t, ok := troubleOf(class.Status.Conditions); ok {
+				t = onHub(t)
 				t.level = Fail // every Render of the class fails with it
 				groups[t] = append(groups[t], class.ID())
 			}
 		}
 	}
-	return report(kube.HubSide, check, groups, total)
+	return report(kube.HubSide, check, groups, total, byReason)
 }
 
 // spokeClusters looks at the clusters.
@@ -75,11 +80,17 @@ func spokeClusters(ctx context.Context, p *Patient) []Finding {
 	}
 	groups := map[trouble][]string{}
 	for i := range list.Items {
-		if t, ok := troubleOf(list.Items[i].Status.Conditions); ok {
-			groups[t] = append(groups[t], list.Items[i].Name)
+		cluster := &list.Items[i]
+		t, ok := troubleOf(cluster.Status.Conditions)
+		if explain.NeverEnrolled(cluster.Status.Conditions, cluster.Status.Session == nil) {
+			t.level, t.reason = Warn, noAgentYet
+		}
+		if ok {
+			t = onHub(t)
+			groups[t] = append(groups[t], cluster.Name)
 		}
 	}
-	return report(kube.HubSide, check, groups, len(list.Items))
+	return report(kube.HubSide, check, groups, len(list.Items), func(_ trouble, names []string) string { return "cluster/" + names[0] })
 }
 
 // trouble is what several objects have in common.
@@ -108,14 +119,27 @@ func troubleOf(conditions []metav1.Condition) (trouble, bool) {
 	return t, cause == nil || !reasons.Fine(cause)
 }
 
-// report is a finding for each trouble, or that there is none.
-func report(side, check string, groups map[trouble][]string, total int) []Finding {
+// onHub is the trouble of an object of the hub cluster: one that nobody has looked at
+// waits for a hub, and not for an agent as a Render does.
+func onHub(t trouble) trouble {
+	if t.reason == v1alpha1.ReasonPending {
+		t.owner = "the platform team"
+	}
+	return t
+}
+
+// byReason lets dynconf why explain the reason of a trouble.
+func byReason(t trouble, _ []string) string { return t.reason }
+
+// report is a finding for each trouble, or that there is none. why is what dynconf why is
+// to be asked of objects with a trouble.
+func report(side, check string, groups map[trouble][]string, total int, why func(t trouble, names []string) string) []Finding {
 	if len(groups) == 0 {
 		return one(OK, side, check, fmt.Sprintf("%d, none with a problem", total), "")
 	}
-	byReason := slices.SortedFunc(maps.Keys(groups), func(a, b trouble) int { return strings.Compare(a.reason, b.reason) })
+	sorted := slices.SortedFunc(maps.Keys(groups), func(a, b trouble) int { return strings.Compare(a.reason, b.reason) })
 	var findings []Finding
-	for _, t := range byReason {
+	for _, t := range sorted {
 		names := groups[t]
 		slices.Sort(names)
 		shown := strings.Join(names[:min(len(names), maxNamed)], ", ")
@@ -123,7 +147,7 @@ func report(side, check string, groups map[trouble][]string, total int) []Findin
 			shown += fmt.Sprintf(" and %d more", more)
 		}
 		message := fmt.Sprintf("%d of %d have %s, for %s: %s", len(names), total, t.reason, t.owner, shown)
-		findings = append(findings, Finding{t.level, side, check, message, "dynconf why " + t.reason})
+		findings = append(findings, Finding{t.level, side, check, message, "dynconf why " + why(t, names)})
 	}
 	return findings
 }

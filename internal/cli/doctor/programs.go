@@ -18,12 +18,20 @@ import (
 // or two of every agent.
 const rootSoon = 90 * 24 * time.Hour
 
+// program is the agent or the hub, and where its Deployment should be.
+type program struct {
+	conn                             *kube.Conn
+	name, component, namespace, flag string
+	// seen says by what it is known to run, whoever runs it; empty for by nothing.
+	seen func(ctx context.Context, p *Patient) string
+}
+
 func agentRuns(ctx context.Context, p *Patient) []Finding {
-	return runs(ctx, p.Workload, p.AgentNamespace, "agent", "spoke", "--agent-namespace")
+	return runs(ctx, p, &program{p.Workload, "agent", "spoke", p.AgentNamespace, "--agent-namespace", agentSession})
 }
 
 func hubRuns(ctx context.Context, p *Patient) []Finding {
-	return runs(ctx, p.Hub, p.HubNamespace, "hub", "hub", "--hub-namespace")
+	return runs(ctx, p, &program{p.Hub, "hub", "hub", p.HubNamespace, "--hub-namespace", hubLeases})
 }
 
 // component are the labels of what one of the two charts installs.
@@ -31,14 +39,12 @@ func component(name string) client.MatchingLabels {
 	return client.MatchingLabels{"app.kubernetes.io/part-of": "dynamic-config", "app.kubernetes.io/component": name}
 }
 
-// runs looks at the Deployments of a program.
-func runs(ctx context.Context, conn *kube.Conn, namespace, what, label, flag string) []Finding {
+// runs looks at the Deployments of a program, and where they run nothing at whether it
+// runs without them: as a process on some machine, for instance.
+func runs(ctx context.Context, p *Patient, what *program) []Finding {
 	list := &appsv1.DeploymentList{}
-	if err := conn.List(ctx, list, client.InNamespace(namespace), component(label)); err != nil {
-		return unseen(conn.Side, what, err)
-	}
-	if len(list.Items) == 0 {
-		return one(Warn, conn.Side, what, "no Deployment in namespace "+namespace, "installed elsewhere? "+flag)
+	if err := what.conn.List(ctx, list, client.InNamespace(what.namespace), component(what.component)); err != nil {
+		return unseen(what.conn.Side, what.name, err)
 	}
 	var wanted, ready int32
 	for i := range list.Items {
@@ -49,15 +55,27 @@ func runs(ctx context.Context, conn *kube.Conn, namespace, what, label, flag str
 		wanted += replicas
 		ready += list.Items[i].Status.ReadyReplicas
 	}
-	message := fmt.Sprintf("%d of %d replicas are ready in namespace %s", ready, wanted, namespace)
-	hint := fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/component=%s", namespace, label)
-	switch {
-	case ready == 0:
-		return one(Fail, conn.Side, what, message, hint)
-	case ready < wanted:
-		return one(Warn, conn.Side, what, message, hint)
+	if ready == 0 {
+		if seen := what.seen(ctx, p); seen != "" {
+			return outside(what, seen, wanted)
+		}
 	}
-	return one(OK, conn.Side, what, message, "")
+	if len(list.Items) == 0 {
+		return one(Warn, what.conn.Side, what.name, "no Deployment in namespace "+what.namespace, "installed elsewhere? "+what.flag)
+	}
+	level := OK
+	switch {
+	case ready == 0 && wanted > 0:
+		level = Fail
+	case ready == 0 || ready < wanted:
+		level = Warn
+	}
+	message := fmt.Sprintf("%d of %d replicas are ready in namespace %s", ready, wanted, what.namespace)
+	if level == OK {
+		return one(OK, what.conn.Side, what.name, message, "")
+	}
+	return one(level, what.conn.Side, what.name, message,
+		fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/component=%s", what.namespace, what.component))
 }
 
 // agentCertificate looks at the agent's certificate, never at its key.

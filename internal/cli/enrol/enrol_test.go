@@ -69,6 +69,8 @@ func TestScript(t *testing.T) {
   --set cluster=prod-eu \
   --set hub.address=hub.example:8443 \
   --set-file hub.ca.pem=hub-ca.crt
+# or, outside the cluster, see docs/install.md:
+# spoke --kubeconfig=AGENT_KUBECONFIG --cluster=prod-eu --namespace=dynamic-config --hub-address=hub.example:8443 --hub-ca-file=hub-ca.crt
 `
 	if diff := cmp.Diff(want, install.Script()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -83,6 +85,8 @@ helm install dynamic-config-spoke deploy/charts/spoke \
   --set-file hub.ca.pem=hub-ca.crt \
   --set joinToken.secret.name=dynamic-config-join-token \
   --kubeconfig '/home/a b/config' --kube-context 'admin@prod'\''s'
+# or, outside the cluster, see docs/install.md:
+# spoke --kubeconfig=AGENT_KUBECONFIG --cluster=prod-eu --namespace=dynamic-config --hub-address=hub.example:8443 --hub-ca-file=hub-ca.crt --join-token-file=FILE_WITH_THE_TOKEN
 `
 	if diff := cmp.Diff(want, install.Script()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

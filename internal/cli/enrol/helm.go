@@ -24,8 +24,9 @@ type Install struct {
 	JoinToken string
 }
 
-// Script is what installs the agent, for a POSIX shell: one helm command, and before it
-// the Secret with the join token where there is one.
+// Script is what installs the agent, for a POSIX shell: one helm command, before it the
+// Secret with the join token where there is one, and behind it as a comment what starts
+// an agent outside the cluster.
 func (i *Install) Script() string {
 	namespace := quote(i.Namespace)
 	helm := []string{
@@ -46,7 +47,20 @@ func (i *Install) Script() string {
 	if where := i.where("--kube-context"); where != "" {
 		helm = append(helm, strings.TrimSpace(where))
 	}
-	return script + strings.Join(helm, " \\\n  ") + "\n"
+	return script + strings.Join(helm, " \\\n  ") + "\n" + i.byHand()
+}
+
+// byHand is how the agent is started where no pod is to run it.
+func (i *Install) byHand() string {
+	flags := []string{
+		"--kubeconfig=AGENT_KUBECONFIG", "--cluster=" + quote(i.Cluster), "--namespace=" + quote(i.Namespace),
+		"--hub-address=" + quote(i.HubAddress), "--hub-ca-file=" + quote(i.CAFile),
+	}
+	if i.JoinToken != "" {
+		flags = append(flags, "--join-token-file=FILE_WITH_THE_TOKEN")
+	}
+	command := strings.ReplaceAll(strings.Join(flags, " "), "\n", " ") // a comment is one line
+	return "# or, outside the cluster, see docs/install.md:\n# spoke " + command + "\n"
 }
 
 // where are the flags that name the workload cluster.

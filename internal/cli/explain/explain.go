@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,19 +14,49 @@ import (
 	"dynamic-config.rs/fleet/internal/reasons"
 )
 
+// Kind is the kind of an object, in the words of the page of reasons.
+type Kind string
+
+// The kinds that have conditions.
+const (
+	Render  Kind = "Render"
+	Class   Kind = "class"
+	Cluster Kind = "SpokeCluster"
+)
+
+// Object is what is explained.
+type Object struct {
+	Kind Kind
+	// Title names the object in one line.
+	Title      string
+	Conditions []metav1.Condition
+	// New says of a cluster that no agent of it ever had a session.
+	New bool
+}
+
+// NeverEnrolled says whether what is the matter with a cluster is that no agent came yet,
+// and not that one was lost.
+func NeverEnrolled(conditions []metav1.Condition, isNew bool) bool {
+	cause := reasons.Cause(conditions)
+	return isNew && cause != nil && cause.Reason == v1alpha1.ReasonDisconnected
+}
+
 // Paragraph says in one paragraph what is the matter with an object: what fails, since
 // when, whose it is and what to do.
-func Paragraph(what string, conditions []metav1.Condition, now time.Time) string {
-	cause := reasons.Cause(conditions)
+func Paragraph(o *Object, now time.Time) string {
+	cause := reasons.Cause(o.Conditions)
 	if cause == nil {
-		pending, _ := reasons.Lookup(v1alpha1.ReasonPending)
-		return fmt.Sprintf("%s: nobody has looked at it yet. %s", what, pending.Text)
+		return o.Title + ": nobody has looked at it yet. " + unseen(o.Kind)
 	}
-	words := []string{fmt.Sprintf("%s: %s is %s with %s since %s (%s ago).",
-		what, cause.Type, cause.Status, printers.EscapeTerminal(cause.Reason),
-		cause.LastTransitionTime.UTC().Format(time.RFC3339), Age(cause.LastTransitionTime, now))}
+	state := fmt.Sprintf("%s is %s with %s since %s (%s ago).", cause.Type, cause.Status, printers.EscapeTerminal(cause.Reason),
+		cause.LastTransitionTime.UTC().Format(time.RFC3339), Age(cause.LastTransitionTime, now))
+	if NeverEnrolled(o.Conditions, o.New) {
+		return o.Title + ": no agent has enrolled yet: " + state + " The workload cluster's administrator's: install the agent, " +
+			"as dynconf cluster enroll says; where it runs, its log says what is in the way."
+	}
+	words := []string{o.Title + ": " + state}
 	if reason, ok := reasons.Lookup(cause.Reason); ok {
-		words = append(words, reason.Text)
+		words = append(words, about(o.Kind, reason.Text))
 	} else {
 		words = append(words, "This dynconf does not know the reason: it is older than the hub or the agent.")
 	}
@@ -33,6 +64,22 @@ func Paragraph(what string, conditions []metav1.Condition, now time.Time) string
 		words = append(words, "It says: "+printers.EscapeTerminal(strings.ReplaceAll(cause.Message, "\n", " ")))
 	}
 	return strings.Join(words, " ")
+}
+
+// unseen says whose an object without conditions is.
+func unseen(kind Kind) string {
+	if pending, ok := reasons.Lookup(v1alpha1.ReasonPending); ok && kind == Render {
+		return pending.Text
+	}
+	return "The platform team's, if it stays: does a hub run in this cluster? dynconf doctor looks."
+}
+
+// about leaves out the sentences that speak of another kind of object.
+func about(kind Kind, text string) string {
+	sentences := slices.DeleteFunc(strings.SplitAfter(text, ". "), func(s string) bool {
+		return strings.HasPrefix(s, "On a ") && !strings.HasPrefix(s, "On a "+string(kind))
+	})
+	return strings.Join(sentences, "")
 }
 
 // Age is how long ago a time was, as kubectl writes it; <unknown> for none.

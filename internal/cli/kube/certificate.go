@@ -7,6 +7,8 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"dynamic-config.rs/fleet/internal/identity"
 )
 
 // Names of what hub and agent keep in their namespaces. A test with a real hub and a
@@ -18,6 +20,8 @@ const (
 	HubRootsConfigMap = "dynamic-config-hub-ca"
 	// RootsKey is the key of the roots in HubRootsConfigMap.
 	RootsKey = "ca.crt"
+	// HubReplicaLabel marks the Leases by which the hub's replicas say that they live.
+	HubReplicaLabel = "dynamic-config.rs/hub-replica"
 )
 
 // AgentCertificate reads the certificate of the workload cluster's agent, leaf first.
@@ -48,6 +52,19 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 		return nil, errors.New("no certificate in PEM")
 	}
 	return all, nil
+}
+
+// ClusterIn is the cluster that an agent's certificate names; empty when it names none.
+// Whether to believe it is the hub's to judge.
+func ClusterIn(certificate *x509.Certificate) string {
+	if len(certificate.URIs) != 1 {
+		return ""
+	}
+	name, err := identity.ClusterOf(certificate, certificate.URIs[0].Host)
+	if err != nil {
+		return ""
+	}
+	return name
 }
 
 // HubRoots reads the hub's roots in PEM from where the hub publishes them. They hold no

@@ -37,6 +37,8 @@ type Conn struct {
 	Side string
 	// Config is what the connection was made of.
 	Config *rest.Config
+	// Assumed says that no flag names the hub cluster: this is the workload cluster.
+	Assumed bool
 }
 
 // NewClusters returns the flags of kubectl that make sense for two clusters.
@@ -80,7 +82,12 @@ func (c *Clusters) Hub() (*Conn, error) {
 	case c.hubContext != "":
 		return connect(HubSide, c.other(*c.flags.KubeConfig, c.hubContext))
 	}
-	return connect(HubSide, c.flags)
+	conn, err := connect(HubSide, c.flags)
+	if err != nil {
+		return nil, err
+	}
+	conn.Assumed = true
+	return conn, nil
 }
 
 // other are the flags with another cluster.

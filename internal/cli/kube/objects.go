@@ -94,13 +94,15 @@ func (c *Conn) Wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &SideError{Side: c.Side, Err: err}
+	return &SideError{Side: c.Side, Assumed: c.Assumed, Err: err}
 }
 
 // SideError is an error of one of the two clusters.
 type SideError struct {
 	// Side is WorkloadSide or HubSide.
 	Side string
+	// Assumed is that of the connection.
+	Assumed bool
 	// Err is what happened.
 	Err error
 }
