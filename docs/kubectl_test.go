@@ -53,6 +53,7 @@ func kubectlArgs(t *testing.T, c *command) []string {
 	for name, short := range map[string]string{
 		"context": "", "namespace": "n", "output": "o", "filename": "f", "kustomize": "k",
 		"patch": "p", "type": "", "for": "", "raw": "", "subresource": "", "dry-run": "", "validate": "",
+		"audience": "", "clusterrole": "", "serviceaccount": "",
 	} {
 		flags.StringArrayP(name, short, nil, "")
 	}

@@ -79,7 +79,7 @@ func everythingTold(t *testing.T, spoke *stage.Spoke) map[string][]byte {
 		"spoke metrics": get(t, spoke.MetricsURL), "spoke health": get(t, spoke.HealthURL+"?verbose=1"),
 	}
 	for place, profiles := range map[string]string{"hub": fleet.Hub.Replicas[0].ProfilesURL, "spoke": spoke.ProfilesURL} {
-		for _, page := range []string{"/heap?debug=1", "/goroutine?debug=2", "/cmdline"} {
+		for _, page := range []string{"/heap?debug=1", "/goroutine?debug=2", "/cmdline", "/trace?seconds=1"} {
 			told[place+" profile "+page] = get(t, profiles+page)
 		}
 	}

@@ -14,12 +14,16 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/replicas"
 	"dynamic-config.rs/fleet/hub/internal/syncserver"
+	"dynamic-config.rs/fleet/hub/internal/web"
 	"dynamic-config.rs/fleet/internal/identity"
 )
 
 // DefaultServerName is a name in every hub's certificate, so that a spoke can name
 // the hub it means whatever address it dials.
 const DefaultServerName = "dynamic-config-hub"
+
+// DefaultWebAudience is an audience that only the fleet page has.
+const DefaultWebAudience = web.DefaultAudience
 
 // Config says how a hub runs.
 type Config struct {
@@ -48,6 +52,11 @@ type Config struct {
 	LogLevel *slog.LevelVar
 	// HealthAddress serves /healthz and /readyz; "0" for none.
 	HealthAddress string
+	// WebAddress serves the fleet page, over TLS and to who may see it; none when empty.
+	WebAddress string
+	// WebAudience is what tokens must be meant for that the page accepts: those of the
+	// API server itself when empty.
+	WebAudience string
 	// ProfilingAddress serves /debug/pprof; empty for none.
 	ProfilingAddress string
 

@@ -80,6 +80,9 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := addRunnables(mgr, parts, serving); err != nil {
 		return err
 	}
+	if err := addPage(cfg, mgr, parts, serving); err != nil {
+		return err
+	}
 	return runUntilDrained(ctx, mgr, serving, cfg.DrainWindow)
 }
 

@@ -1,43 +1,47 @@
 package hub
 
 import (
-	"context"
+	"crypto/tls"
+	"fmt"
 	"net"
+	"time"
 
 	"golang.org/x/net/netutil"
-	"golang.org/x/time/rate"
+
+	"dynamic-config.rs/fleet/hub/internal/limit"
 )
 
 const (
 	// maxConnections at once: twice the 2,000 spokes of a replica, each of which may
 	// open its next session beside the present one. Further ones wait to be accepted.
 	maxConnections = 4096
-	// connectionRate (per second) and connectionBurst bound what TLS handshakes cost: a
-	// fifth of a core. A burst takes the spokes of a replica that comes back.
-	connectionRate, connectionBurst = 200, 2000
+	// handshakesPerSecond and handshakeBurst bound what TLS costs the hub for one
+	// source: a fifth of a core. A burst takes all spokes of a replica behind one
+	// address when they come back.
+	handshakesPerSecond, handshakeBurst = 200, 2000
 )
 
-// pacedListener accepts connections no faster than a rate. Those that wait are the
-// kernel's.
-type pacedListener struct {
-	net.Listener
-	wait func() error
+// bounded bounds the connections of a listener.
+func bounded(listener net.Listener) net.Listener {
+	return netutil.LimitListener(listener, maxConnections)
 }
 
-// paced bounds the connections of a listener, at once and by rate, until the context ends.
-func paced(ctx context.Context, listener net.Listener, limiter *rate.Limiter) net.Listener {
-	return pacedListener{netutil.LimitListener(listener, maxConnections), func() error { return limiter.Wait(ctx) }}
+// handshakes refuses sources that begin more of them than they may. The refusal costs
+// nothing but their hello, and nobody waits for it.
+type handshakes struct {
+	sources *limit.Buckets
+	now     func() time.Time
 }
 
-// Accept waits for a connection, and then for its turn.
-func (l pacedListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+func newHandshakes() *handshakes {
+	return &handshakes{sources: &limit.Buckets{Limit: handshakesPerSecond, Burst: handshakeBurst}, now: time.Now}
+}
+
+// admit is a tls.Config's GetConfigForClient that changes nothing.
+func (h *handshakes) admit(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	source := limit.Source(hello.Conn.RemoteAddr().String())
+	if wait := limit.Take(h.sources.Get(source), h.now()); wait > 0 {
+		return nil, fmt.Errorf("too many handshakes of %s", source)
 	}
-	if err := l.wait(); err != nil {
-		_ = conn.Close() // the error that counts is why it is not served
-		return nil, err
-	}
-	return conn, nil
+	return nil, nil
 }

@@ -1,40 +1,46 @@
 package hub
 
 import (
-	"context"
-	"errors"
+	"crypto/tls"
 	"net"
 	"testing"
-
-	"golang.org/x/time/rate"
+	"time"
 )
 
-func TestPaced_AConnectionBeyondTheBurstWaitsForItsTurn(t *testing.T) {
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// from is a connection from somewhere.
+type from struct {
+	net.Conn
+	address net.TCPAddr
+}
+
+func (f from) RemoteAddr() net.Addr { return &f.address }
+
+func TestHandshakes_OfOneSourceAreBoundedAndNobodyElseNotices(t *testing.T) {
+	now := time.Now()
+	h := newHandshakes()
+	h.now = func() time.Time { return now }
+	admitted := func(ip string, port int) bool {
+		_, err := h.admit(&tls.ClientHelloInfo{Conn: from{address: net.TCPAddr{IP: net.ParseIP(ip), Port: port}}})
+		return err == nil
 	}
-	defer listener.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	// A turn an hour: who gets in after the burst did not wait.
-	const burst = 2
-	limited := paced(ctx, listener, rate.NewLimiter(rate.Limit(1.0/3600), burst))
-	for n := range burst + 1 {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
+	for n := range handshakeBurst {
+		if !admitted("192.0.2.1", 1024+n) {
+			t.Fatalf("handshake %d of a fleet that comes back is refused", n)
 		}
-		defer conn.Close()
-		if n == burst {
-			cancel()
+	}
+	if admitted("192.0.2.1", 1) {
+		t.Error("a source has no bound")
+	}
+	if !admitted("192.0.2.2", 1) {
+		t.Error("another source pays for it")
+	}
+	now = now.Add(time.Second)
+	for n := range handshakesPerSecond {
+		if !admitted("192.0.2.1", n) {
+			t.Fatalf("handshake %d of the next second is refused", n)
 		}
-		accepted, err := limited.Accept()
-		switch {
-		case n < burst && err != nil:
-			t.Fatalf("connection %d is not accepted: %v", n, err)
-		case n == burst && !errors.Is(err, context.Canceled):
-			t.Errorf("connection %d is accepted at once: %v, %v", n, accepted, err)
-		}
+	}
+	if admitted("192.0.2.1", 1) {
+		t.Error("a second brings more than its share")
 	}
 }

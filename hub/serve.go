@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/tap"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"dynamic-config.rs/fleet/hub/internal/authority"
@@ -39,6 +39,8 @@ const (
 	// handshakeTimeout and idleTimeout free the place of a connection that does not
 	// get as far as TLS, or has no call: a spoke's has its session.
 	handshakeTimeout, idleTimeout = 10 * time.Second, time.Minute
+	// enrolTimeout is what an agent waits for an enrolment.
+	enrolTimeout = 30 * time.Second
 	// readyTimeout bounds one look at the caches, below a kubelet's own second.
 	readyTimeout = 500 * time.Millisecond
 	// drainPoll is how often a drain looks whether everybody left.
@@ -67,9 +69,9 @@ func newServing(cfg Config, p parts, hub cache.Cache) (*serving, error) {
 		Hub: cfg.Replica, Audit: p.audits, Observer: p.deliveries, Heartbeat: cfg.Heartbeat, MaxAge: cfg.SessionAge,
 	})}
 	s.server = grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(serverTLS(authority.NewServerCertificate(ca, append([]string{DefaultServerName}, cfg.ServerNames...))))),
+		grpc.Creds(credentials.NewTLS(serverTLS(authority.NewServerCertificate(ca, serverNames(cfg))))),
 		grpc.MaxRecvMsgSize(maxReceive), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ConnectionTimeout(handshakeTimeout), grpc.ReadBufferSize(readBuffer),
+		grpc.ConnectionTimeout(handshakeTimeout), grpc.ReadBufferSize(readBuffer), grpc.InTapHandle(enrolWithin(enrolTimeout)),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveInterval, Timeout: keepaliveTimeout, MaxConnectionIdle: idleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveMin, PermitWithoutStream: true}),
 	)
@@ -80,11 +82,29 @@ func newServing(cfg Config, p parts, hub cache.Cache) (*serving, error) {
 	return s, nil
 }
 
+// serverNames are those in the hub's certificate.
+func serverNames(cfg Config) []string {
+	return append([]string{DefaultServerName}, cfg.ServerNames...)
+}
+
+// enrolWithin bounds an enrolment from its headers on: a message that never comes would
+// hold a connection for ever. A session has bounds of its own.
+func enrolWithin(timeout time.Duration) tap.ServerInHandle {
+	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
+		if call.FullMethodName != fleetv1.EnrollmentService_Enroll_FullMethodName {
+			return ctx, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		context.AfterFunc(ctx, cancel)
+		return ctx, nil
+	}
+}
+
 // serverTLS asks for a client certificate and leaves its check to package peer,
 // which can say why it is refused.
 func serverTLS(cert *authority.ServerCertificate) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, GetCertificate: cert.Get,
+		MinVersion: tls.VersionTLS13, GetCertificate: cert.Get, GetConfigForClient: newHandshakes().admit,
 		ClientAuth: tls.RequestClientCert, SessionTicketsDisabled: true,
 	}
 }
@@ -92,8 +112,7 @@ func serverTLS(cert *authority.ServerCertificate) *tls.Config {
 // run serves until the context ends.
 func (s *serving) run(ctx context.Context) error {
 	served := make(chan error, 1)
-	listener := paced(ctx, s.listener, rate.NewLimiter(connectionRate, connectionBurst))
-	go func() { served <- s.server.Serve(listener) }()
+	go func() { served <- s.server.Serve(bounded(s.listener)) }()
 	s.serves.Store(true)
 	defer s.serves.Store(false)
 	select {

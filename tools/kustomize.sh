@@ -18,6 +18,7 @@ render() {
 
 agent=(--set cluster=this-cluster --set hub.address=hub.example:8443 --set hub.ca.configMap.name=dynamic-config-hub-ca)
 render hub hub/hub.yaml
+render hub hub-web/web.yaml --set web.enabled=true --show-only templates/web.yaml
 render spoke spoke/spoke.yaml "${agent[@]}"
 # The rights in one namespace, whichever it is applied to.
 render spoke spoke-namespaced/tenant/role.yaml "${agent[@]}" --set watchNamespaces='{any}' --show-only templates/rbac-namespaces.yaml

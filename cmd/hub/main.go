@@ -42,6 +42,8 @@ func run() error {
 	flags.BoolVar(&cfg.LeaderElect, "leader-elect", true, "elect the replica that writes the status of classes; serving does not wait for it")
 	flags.StringVar(&cfg.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.StringVar(&cfg.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&cfg.WebAddress, "web-address", "", "address of the fleet page, over TLS; none when empty")
+	flags.StringVar(&cfg.WebAudience, "web-audience", hub.DefaultWebAudience, "audience of the tokens that the fleet page accepts; empty for those of the API server itself")
 	flags.StringVar(&cfg.ProfilingAddress, "pprof-bind-address", "", "address of /debug/pprof, which anybody may ask who reaches it; none when empty")
 	flags.DurationVar(&cfg.CertificateLifetime, "certificate-lifetime", 0, "lifetime of a spoke's certificate (default 24h)")
 	flags.StringVar(&cfg.CASecret, "ca-secret", "", "Secret of type kubernetes.io/tls in the hub's namespace that somebody else keeps, to sign with; by default the hub makes and rotates its own root")

@@ -75,6 +75,29 @@ func TestHub(t *testing.T) {
 	})
 }
 
+// The rights that the fleet page needs come and go with it.
+func TestHubWithItsPage(t *testing.T) {
+	apply(t, "hub-web")
+	check(t, own, "dynamic-config-hub", map[string]access{
+		"asks whose a token is":                 {"create", "authentication.k8s.io", "tokenreviews", "", "", "", true},
+		"asks what a user may":                  {"create", "authorization.k8s.io", "subjectaccessreviews", "", "", "", true},
+		"acts as nobody else":                   {"impersonate", "", "users", "", "", "", false},
+		"may not see the page itself":           {"get", group, "spokeclusters", "renders", "", "", false},
+		"rotates its CA, as without the page":   {"update", "", "secrets", "", own, "dynamic-config-hub-ca", true},
+		"requests no tokens, as without a page": {"create", "", "serviceaccounts", "token", own, "dynamic-config-hub", false},
+	})
+	for _, kind := range []client.Object{&rbacv1.ClusterRoleBinding{}, &rbacv1.ClusterRole{}} {
+		kind.SetName("dynamic-config-hub-web")
+		if err := cluster.Client.Delete(t.Context(), kind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(t, own, "dynamic-config-hub", map[string]access{
+		"asks no more whose a token is": {"create", "authentication.k8s.io", "tokenreviews", "", "", "", false},
+		"asks no more what a user may":  {"create", "authorization.k8s.io", "subjectaccessreviews", "", "", "", false},
+	})
+}
+
 func TestSpoke(t *testing.T) {
 	apply(t, "spoke")
 	check(t, own, "dynamic-config-spoke", map[string]access{

@@ -43,7 +43,7 @@ func (r *rig) keepProfile(ctx context.Context, step, kind string) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s", url, response.Status)
 	}
-	if err := os.MkdirAll(r.profiles, 0o755); err != nil {
+	if err := os.MkdirAll(r.profiles, 0o750); err != nil {
 		return err
 	}
 	file, err := os.Create(filepath.Join(r.profiles, step+"."+kind+".pb.gz"))

@@ -95,7 +95,7 @@ func TestKind(t *testing.T) {
 // process for its metrics, its level of logs or its spans. A Service shows one replica
 // or the other: they play on processes alone.
 var processes = strings.Join([]string{
-	"^TestReplicas_", "^TestMetrics_", "^TestTraces_", "^TestLogLevel_", "^TestCanary_NothingThatIsTold",
+	"^TestReplicas_", "^TestPage_", "^TestMetrics_", "^TestTraces_", "^TestLogLevel_", "^TestCanary_NothingThatIsTold",
 	"^TestCanary_AStoreCredential/^no_(span|metric)", "^TestLoad_TwoThousandReconnects", "^TestLoad_ASpokeThatDoesNotRead",
 }, "|")
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
-	"dynamic-config.rs/fleet/internal/cli/explain"
+	"dynamic-config.rs/fleet/internal/reasons"
 	"dynamic-config.rs/fleet/render"
 )
 
@@ -96,7 +96,7 @@ func newRender(a *app) *cobra.Command {
 // refusal is the renderer's error with what the page of reasons says of it.
 func refusal(err error) error {
 	if typed, ok := errors.AsType[*render.Error](err); ok {
-		reason, _ := explain.Lookup(typed.Reason)
+		reason, _ := reasons.Lookup(typed.Reason)
 		return failf(reason.Text, "%s: %w", typed.Reason, err)
 	}
 	return err

@@ -13,6 +13,7 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/cli/explain"
 	"dynamic-config.rs/fleet/internal/cli/kube"
+	"dynamic-config.rs/fleet/internal/reasons"
 )
 
 // none stands for what is not there, as in kubectl.
@@ -47,7 +48,7 @@ func renderTable(objects []client.Object, now time.Time) *metav1.Table {
 		}
 		s := stateOf(r.Status.Conditions, now)
 		addRow(table, r, r.Name, r.Spec.Class, strings.ToLower(r.Spec.Target.Kind())+"/"+r.Spec.Target.Name(),
-			s.ready, s.reason, s.since, explain.Age(r.CreationTimestamp, now), r.Spec.Key, explain.Owner(r.Status.Conditions), s.message)
+			s.ready, s.reason, s.since, explain.Age(r.CreationTimestamp, now), r.Spec.Key, reasons.Owner(r.Status.Conditions), s.message)
 	}
 	return table
 }
@@ -111,7 +112,7 @@ type state struct{ ready, reason, since, message string }
 
 // stateOf reads conditions. What all is well says nobody needs to read.
 func stateOf(conditions []metav1.Condition, now time.Time) state {
-	cause := explain.Cause(conditions)
+	cause := reasons.Cause(conditions)
 	if cause == nil {
 		return state{ready: "Unknown", reason: v1alpha1.ReasonPending, since: "<unknown>"}
 	}
@@ -119,7 +120,7 @@ func stateOf(conditions []metav1.Condition, now time.Time) state {
 	if ready := apimeta.FindStatusCondition(conditions, v1alpha1.ConditionReady); ready != nil {
 		s.ready = string(ready.Status)
 	}
-	if !explain.Fine(cause) {
+	if !reasons.Fine(cause) {
 		s.message = cause.Message
 	}
 	return s

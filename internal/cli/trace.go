@@ -15,6 +15,7 @@ import (
 	"dynamic-config.rs/fleet/internal/cli/explain"
 	"dynamic-config.rs/fleet/internal/cli/kube"
 	"dynamic-config.rs/fleet/internal/identity"
+	"dynamic-config.rs/fleet/internal/reasons"
 )
 
 // trail is where the content of a target comes from.
@@ -132,7 +133,7 @@ func (a *app) trace(ctx context.Context, kind, name, agentNamespace string) (*tr
 // follow adds what Render and class say.
 func (a *app) follow(ctx context.Context, found *trail, render *v1alpha1.DynamicConfigRender) {
 	found.RenderedAt = render.Status.RenderedAt
-	if cause := explain.Cause(render.Status.Conditions); found.State == "" && cause != nil {
+	if cause := reasons.Cause(render.Status.Conditions); found.State == "" && cause != nil {
 		found.State = fmt.Sprintf("%s is %s with %s", cause.Type, cause.Status, cause.Reason)
 	}
 	found.Key, found.Section = render.Spec.Key, render.Spec.Section

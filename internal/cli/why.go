@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dynamic-config.rs/fleet/internal/cli/explain"
+	"dynamic-config.rs/fleet/internal/reasons"
 )
 
 // newWhy says in one paragraph why an object is as it is.
@@ -35,7 +36,7 @@ func newWhy(a *app) *cobra.Command {
 func (a *app) why(ctx context.Context, what string) (string, error) {
 	// No object's name has a capital, every reason has.
 	if strings.ContainsFunc(what, unicode.IsUpper) && !strings.Contains(what, "/") {
-		reason, ok := explain.Lookup(what)
+		reason, ok := reasons.Lookup(what)
 		if !ok {
 			return "", failf("docs/reasons.md lists them", "no reason is called %q", what)
 		}

@@ -32,6 +32,7 @@ const (
 	eventEnrolment = "enrolment"
 	eventSession   = "session"
 	eventAuthority = "authority"
+	eventLogin     = "login"
 	eventDropped   = "dropped"
 )
 
@@ -106,6 +107,19 @@ func (l *Log) Authority(ctx context.Context, stage string) {
 	if l != nil {
 		l.write(ctx, unproven, eventAuthority, "", slog.String("stage", stage))
 	}
+}
+
+// Login records who was let in to see the fleet page, or was not; the user is empty where
+// nobody vouched for one. Where they asked from is host:port.
+func (l *Log) Login(ctx context.Context, user, address string, verdict Verdict, reason string) {
+	if l == nil {
+		return
+	}
+	attrs := []slog.Attr{slog.String("user", clean(user, maxName)), host(address)}
+	if reason != "" {
+		attrs = append(attrs, slog.String("reason", reason))
+	}
+	l.write(ctx, unproven, eventLogin, verdict, attrs...)
 }
 
 // Run writes how many lines were dropped, until the context ends, and then once more.
@@ -212,7 +226,11 @@ func from(ctx context.Context) slog.Attr {
 	if !ok || p.Addr == nil {
 		return slog.Attr{}
 	}
-	host, _, err := net.SplitHostPort(p.Addr.String())
+	return host(p.Addr.String())
+}
+
+func host(address string) slog.Attr {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return slog.Attr{}
 	}

@@ -114,6 +114,16 @@ func TestLog_Lines(t *testing.T) {
 			},
 			nil,
 		},
+		"a user who may see the fleet page": {
+			func(ctx context.Context, l *audit.Log) { l.Login(ctx, "ann", "10.1.2.9:4711", audit.Allowed, "") },
+			line("login", "verdict", "allowed", "user", "ann", "from", "10.1.2.9"),
+		},
+		"a user who may not, of a name that would act on who reads it": {
+			func(ctx context.Context, l *audit.Log) {
+				l.Login(ctx, "a\x1b[31m", "10.1.2.9:4711", audit.Refused, "Forbidden")
+			},
+			line("login", "verdict", "refused", "user", "a\ufffd[31m", "from", "10.1.2.9", "reason", "Forbidden"),
+		},
 		"a session that its spoke closed": {
 			func(ctx context.Context, l *audit.Log) { l.Session(ctx, "prod", nil) },
 			line("session", "cluster", "prod", "verdict", "ended", "reason", "Closed", "from", "10.1.2.3"),

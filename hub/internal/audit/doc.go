@@ -1,5 +1,6 @@
 // Package audit writes who was given or refused what, one JSON line each: enrolments,
-// ends of sessions, decisions about Renders, and changes of the hub's root.
+// ends of sessions, decisions about Renders, logins at the fleet page, and changes of the
+// hub's root.
 //
 // A decision is written when it differs from the Render's last one, not at every look.
 // A line holds names, keys, versions, verdicts and reasons; it has no field for a

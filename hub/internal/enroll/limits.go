@@ -2,13 +2,12 @@ package enroll
 
 import (
 	"context"
-	"net/netip"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	grpcpeer "google.golang.org/grpc/peer"
 
+	"dynamic-config.rs/fleet/hub/internal/limit"
 	"dynamic-config.rs/fleet/internal/identity"
 )
 
@@ -24,8 +23,6 @@ const (
 	// count by source and claimed name: by the name alone, a stranger who claims it
 	// would lock its cluster out.
 	clusterPerSecond, clusterBurst = 1, 5
-	// maxBuckets bounds what is remembered of sources and names: less than 1 MiB.
-	maxBuckets = 4096
 	// maxRunning enrolments at once, beside those that wait for a slow API server.
 	maxRunning = 32
 	// busyRetry is when to try again where no bucket says.
@@ -36,14 +33,14 @@ const (
 type limits struct {
 	running           chan struct{}
 	all               *rate.Limiter
-	sources, clusters buckets
+	sources, clusters limit.Buckets
 }
 
 func newLimits() *limits {
 	return &limits{
 		running: make(chan struct{}, maxRunning), all: rate.NewLimiter(allPerSecond, allBurst),
-		sources:  buckets{limit: sourcePerSecond, burst: sourceBurst},
-		clusters: buckets{limit: clusterPerSecond, burst: clusterBurst},
+		sources:  limit.Buckets{Limit: sourcePerSecond, Burst: sourceBurst},
+		clusters: limit.Buckets{Limit: clusterPerSecond, Burst: clusterBurst},
 	}
 }
 
@@ -51,8 +48,8 @@ func newLimits() *limits {
 func (l *limits) admit(ctx context.Context, cluster string, now time.Time) (release func(), err error) {
 	source := sourceOf(ctx)
 	// The narrowest first, so that who exceeds it takes nothing from the others.
-	for _, limiter := range []*rate.Limiter{l.clusters.get(source + " " + cluster), l.sources.get(source), l.all} {
-		if wait := take(limiter, now); wait > 0 {
+	for _, limiter := range []*rate.Limiter{l.clusters.Get(source + " " + cluster), l.sources.Get(source), l.all} {
+		if wait := limit.Take(limiter, now); wait > 0 {
 			return nil, tooMany(wait)
 		}
 	}
@@ -68,56 +65,10 @@ func tooMany(wait time.Duration) error {
 	return &identity.Error{Reason: identity.ReasonTooManyRequests, Message: "too many enrolments; try again later", RetryAfter: wait}
 }
 
-// take takes a token, or says when there is one.
-func take(limiter *rate.Limiter, now time.Time) time.Duration {
-	reservation := limiter.ReserveN(now, 1)
-	wait := reservation.DelayFrom(now)
-	if wait > 0 {
-		reservation.CancelAt(now)
-	}
-	return wait
-}
-
-// sourceOf is the address of the peer; of IPv6 the network, of which a host has all
-// addresses.
+// sourceOf is where the peer is.
 func sourceOf(ctx context.Context) string {
-	p, ok := grpcpeer.FromContext(ctx)
-	if !ok {
-		return ""
+	if p, ok := grpcpeer.FromContext(ctx); ok {
+		return limit.Source(p.Addr.String())
 	}
-	parsed, err := netip.ParseAddrPort(p.Addr.String())
-	if err != nil {
-		return ""
-	}
-	addr := parsed.Addr().Unmap()
-	if addr.Is4() {
-		return addr.String()
-	}
-	return netip.PrefixFrom(addr, 64).Masked().String()
-}
-
-// buckets are limiters by key.
-type buckets struct {
-	limit rate.Limit
-	burst int
-
-	mu    sync.Mutex // guards byKey
-	byKey map[string]*rate.Limiter
-}
-
-// get returns the limiter of a key. Where there are too many, all are forgotten: each
-// gets its burst anew, and the bound on the whole holds.
-func (b *buckets) get(key string) *rate.Limiter {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	limiter, ok := b.byKey[key]
-	if ok {
-		return limiter
-	}
-	if b.byKey == nil || len(b.byKey) >= maxBuckets {
-		b.byKey = make(map[string]*rate.Limiter)
-	}
-	limiter = rate.NewLimiter(b.limit, b.burst)
-	b.byKey[key] = limiter
-	return limiter
+	return ""
 }

@@ -26,6 +26,8 @@ type Spec struct {
 	Class string
 	// SyncRequestedAt is the value of the annotation that asks for a fetch now.
 	SyncRequestedAt string
+	// Suspended Renders are owed no answer; for people.
+	Suspended bool
 	// Have identifies the content the target holds unharmed; nil for none.
 	Have []byte
 }

@@ -78,6 +78,7 @@ func (f *Fleet) TakeOver(s *Session) bool {
 		older.End(ErrSuperseded)
 		older.turn.Lock()
 		older.turn.Unlock() //nolint:staticcheck // SA2001: only waited for
+		s.inherit(older)
 	}
 	return at >= 0
 }

@@ -1,5 +1,7 @@
 package fleet
 
+import "dynamic-config.rs/fleet/api/v1alpha1"
+
 // Code is how a cluster answered a delivery.
 type Code int
 
@@ -18,7 +20,13 @@ type Result struct {
 	Nonce uint64
 	ID    ID
 	Code  Code
+	// Reason of the Applied condition where the delivery failed, if the cluster gave
+	// one. The cluster's own words stay there.
+	Reason string
 }
+
+// unknownFailure stands for the reason of a cluster that gives none.
+const unknownFailure = v1alpha1.ReasonApplyFailed
 
 // Frame is the next thing to send about one Render. Exactly one of Deliver, Current
 // and Refusal is meant: Deliver when Nonce is not 0, Refusal when the answer has

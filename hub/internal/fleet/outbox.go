@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"time"
 )
 
 // deliver sets the latest answer of a Render unless the cluster was told the same.
@@ -95,6 +97,7 @@ func (s *Session) tell(id ID) Frame {
 	r := s.renders[id]
 	a := r.pending
 	r.told, r.pending, r.failed = a.remembered(), nil, false
+	r.conclude(Outcome{Refusal: a.Refusal})
 	return Frame{ID: id, Answer: *a}
 }
 
@@ -104,7 +107,7 @@ func (s *Session) send(id ID) Frame {
 	r := s.renders[id]
 	s.nonce++
 	r.inflight, r.nonce = r.pending, s.nonce
-	r.pending, r.failed = nil, false
+	r.pending, r.failed, r.moved = nil, false, now()
 	s.unacked += r.inflight.Content.Size()
 	s.deliveries.Add(1)
 	return Frame{ID: id, Nonce: s.nonce, Answer: *r.inflight}
@@ -125,9 +128,11 @@ func (s *Session) Ack(res Result) bool {
 	switch {
 	case !current || res.Code == Superseded:
 	case res.Code == Applied:
-		r.spec.Have, r.told = a.Content.ID, a.remembered()
+		r.spec.Have, r.told, s.applied = a.Content.ID, a.remembered(), time.Now()
+		r.conclude(Outcome{})
 	default:
 		r.told, r.failed = a.remembered(), true
+		r.conclude(Outcome{Failure: cmp.Or(res.Reason, unknownFailure)})
 	}
 	s.enqueue(res.ID, r) // now that it is known what the target holds
 	s.signal()

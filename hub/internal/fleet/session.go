@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Causes for which the fleet itself ends a session.
@@ -39,6 +40,7 @@ type Session struct {
 	content queue // those whose pending answer is a delivery, which the bound may hold back
 	unacked int   // bytes of the deliveries that are not answered
 	nonce   uint64
+	applied time.Time // see Status
 }
 
 // render is the state of one Render in a session.
@@ -49,6 +51,11 @@ type render struct {
 	nonce    uint64  // of inflight
 	told     *Answer // the last answer that was sent as Current or Refusal, or applied
 	failed   bool    // the last delivery was not applied
+
+	// For people alone, see RenderStatus.
+	outcome Outcome
+	since   instant // of the outcome
+	moved   instant // when the spec came, or what is under way left
 }
 
 func newSession(cluster string, epoch int64, instance string, f *Fleet) *Session {
@@ -148,6 +155,9 @@ func (s *Session) upsert(spec Spec) {
 	if !ok {
 		r = &render{}
 		s.renders[spec.ID] = r
+	}
+	if r.moved == 0 || r.told != nil {
+		r.moved = now()
 	}
 	r.spec, r.told, r.pending = spec, nil, nil
 }

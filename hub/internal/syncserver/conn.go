@@ -1,6 +1,7 @@
 package syncserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -27,6 +28,11 @@ var (
 	errTooEarly = &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "a change came before the whole inventory"}
 )
 
+// A session whose certificate counts no more is asked to go within so many heartbeats,
+// and ended after a few more. That is a minute: most of a thousand spokes pass the bound
+// on enrolments in it, and who stole a root has no longer.
+const unverifiedDrain, unverifiedEnd = 4, 6
+
 // conn is one session's stream.
 type conn struct {
 	server  *Server
@@ -35,6 +41,8 @@ type conn struct {
 	session *fleet.Session
 	// notAfter is when the session ends whatever happens.
 	notAfter time.Time
+	// unverified says why the certificate counts no more; of the handler alone.
+	unverified error
 
 	frames chan *fleetv1.SessionRequest
 	// over takes the end of the receiver and that of the sender.
@@ -126,16 +134,17 @@ func (c *conn) run(ctx context.Context) error {
 		case <-c.session.Ended():
 			return causeOf(c.session)
 		case <-watchdog.C:
-			if err := c.watch(ctx, seen, heartbeat); err != nil {
+			if err := c.watch(seen, heartbeat); err != nil {
 				return err
 			}
+			c.verify(ctx, end)
 		case <-drainAge.C:
 			c.drain(fleetv1.Drain_REASON_AGE, ageLead(life)/2)
 		case <-draining:
 			draining = nil
 			c.drain(fleetv1.Drain_REASON_SHUTDOWN, c.server.drainWindow)
 		case <-end.C:
-			return errAged
+			return cmp.Or(c.unverified, error(errAged))
 		}
 	}
 }
@@ -144,17 +153,28 @@ func (c *conn) run(ctx context.Context) error {
 // seconds, or a quarter of a shorter life.
 func ageLead(life time.Duration) time.Duration { return min(20*time.Second, life/4) }
 
-// watch ends the session of a peer that is silent, does not read, or whose certificate
-// counts no more: a root that was retired ends what it vouched for.
-func (c *conn) watch(ctx context.Context, seen time.Time, heartbeat time.Duration) error {
+// watch ends the session of a peer that is silent or does not read.
+func (c *conn) watch(seen time.Time, heartbeat time.Duration) error {
 	if time.Since(seen) > missedHeartbeats*heartbeat {
 		return errSilent
 	}
 	if since := c.sendingSince.Load(); since != 0 && time.Since(time.Unix(0, since)) > sendTimeout {
 		return errBlocked
 	}
-	_, err := c.server.cfg.Peers.Identify(ctx)
-	return err
+	return nil
+}
+
+// verify looks at the certificate again. One that counts no more, for its root was
+// retired, ends the session; before that the spoke is asked to open the next, at a time
+// of its own, since all spokes are.
+func (c *conn) verify(ctx context.Context, end *time.Timer) {
+	if c.unverified != nil {
+		return
+	}
+	if _, c.unverified = c.server.cfg.Peers.Identify(ctx); c.unverified != nil {
+		c.drain(fleetv1.Drain_REASON_AGE, unverifiedDrain*c.server.cfg.Heartbeat)
+		end.Reset(min(unverifiedEnd*c.server.cfg.Heartbeat, time.Until(c.notAfter)))
+	}
 }
 
 func (c *conn) welcome() *fleetv1.Welcome {

@@ -65,6 +65,9 @@ func (s *Server) isDraining() bool {
 // whichever replica they are led to, and says how many it asked: fewer where the others
 // were asked before.
 func (s *Server) Move(n int, window time.Duration) (asked int) {
+	if s.isDraining() {
+		return 0 // all are asked to go, sooner than this
+	}
 	for _, c := range s.open.all() {
 		if asked == n {
 			break

@@ -8,6 +8,7 @@ import (
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/internal/reasons"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
 
@@ -46,7 +47,7 @@ func specOf(s *fleetv1.RenderSpec) fleet.Spec {
 	}
 	return fleet.Spec{
 		Class: v1alpha1.ClassID(kind, namespace, s.GetClass()),
-		ID:    idOf(s.GetRef()), UID: s.GetRef().GetUid(), Generation: s.GetGeneration(),
+		ID:    idOf(s.GetRef()), UID: s.GetRef().GetUid(), Generation: s.GetGeneration(), Suspended: s.GetSuspend(),
 		SyncRequestedAt: s.GetSyncRequestedAt(), Have: s.GetHaveContentId(),
 	}
 }
@@ -93,13 +94,15 @@ func orUnknown[K comparable, V ~string](known map[K]V, k K) V {
 	return V(unknown)
 }
 
-// resultOf is an answer to a delivery; an unknown code counts as failed.
+// resultOf is an answer to a delivery; an unknown code counts as failed. A reason that
+// is none of ours is dropped: it may be any text of the cluster.
 func resultOf(r *fleetv1.DeliveryResult) fleet.Result {
 	code, ok := codes[r.GetCode()]
 	if !ok {
 		code = fleet.Failed
 	}
-	return fleet.Result{Nonce: r.GetNonce(), ID: idOf(r.GetRef()), Code: code}
+	reason, _ := reasons.Lookup(r.GetReason())
+	return fleet.Result{Nonce: r.GetNonce(), ID: idOf(r.GetRef()), Code: code, Reason: reason.Name}
 }
 
 // answerFrame is the frame for one answer of the outbox.

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
-	"dynamic-config.rs/fleet/internal/cli/explain"
 	"dynamic-config.rs/fleet/internal/cli/kube"
+	"dynamic-config.rs/fleet/internal/reasons"
 )
 
 // maxNamed is how many objects of one kind of trouble are named.
@@ -97,15 +97,15 @@ var failures = []string{
 
 // troubleOf says what is wrong by the conditions of an object, if anything is.
 func troubleOf(conditions []metav1.Condition) (trouble, bool) {
-	t := trouble{level: Warn, reason: v1alpha1.ReasonPending, owner: explain.Owner(conditions)}
-	cause := explain.Cause(conditions)
+	t := trouble{level: Warn, reason: v1alpha1.ReasonPending, owner: reasons.Owner(conditions)}
+	cause := reasons.Cause(conditions)
 	if cause != nil {
 		t.reason = cause.Reason
 	}
 	if slices.Contains(failures, t.reason) {
 		t.level = Fail
 	}
-	return t, cause == nil || !explain.Fine(cause)
+	return t, cause == nil || !reasons.Fine(cause)
 }
 
 // report is a finding for each trouble, or that there is none.

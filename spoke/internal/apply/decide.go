@@ -59,24 +59,29 @@ func decide(s situation) (plan, error) {
 	if ref := metav1.GetControllerOf(s.target); ref != nil && !isRender(ref) {
 		return plan{}, s.refuse(v1alpha1.ReasonTargetConflict, "is controlled by %s %q", ref.Kind, ref.Name)
 	}
-	switch ownerUID(s.render, s.target) {
-	case "":
-		if !s.render.Spec.Target.Adopt {
-			return plan{}, s.refuse(v1alpha1.ReasonTargetNotOwned,
-				"exists and is not managed by a Render; choose another name or set spec.target.adopt")
-		}
-		return plan{action: actTakeOver, force: true}, nil
-	case s.render.UID:
+	switch owner := ownerUID(s.render, s.target); {
+	case owner == s.render.UID:
 		if bytes.Equal(Intact(s.render, s.target), s.contentID) {
 			return plan{action: actNothing}, nil
 		}
 		return s.write(actUpdate)
+	case owner == "" || !written(s.target):
+		return s.adopt()
 	default:
 		if s.rival != nil && older(s.rival, s.render) {
 			return plan{}, s.refuse(v1alpha1.ReasonTargetConflict, "belongs to the older Render %q", s.rival.Name)
 		}
 		return s.write(actTakeOver)
 	}
+}
+
+// adopt plans to take over what is nobody's, where that is wanted.
+func (s situation) adopt() (plan, error) {
+	if !s.render.Spec.Target.Adopt {
+		return plan{}, s.refuse(v1alpha1.ReasonTargetNotOwned,
+			"exists and is not managed by a Render; choose another name or set spec.target.adopt")
+	}
+	return plan{action: actTakeOver, force: true}, nil
 }
 
 // write plans a write to a target that bears our marks. Without force the server

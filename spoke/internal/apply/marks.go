@@ -2,6 +2,7 @@ package apply
 
 import (
 	"encoding/hex"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,6 +108,12 @@ func ownerUID(render *v1alpha1.DynamicConfigRender, target *metav1.PartialObject
 		return render.UID
 	}
 	return ""
+}
+
+// written says whether the spoke wrote an object. The label alone says nothing: whoever
+// copies an object copies its labels. Who wrote it is the API server's own record.
+func written(object *metav1.PartialObjectMetadata) bool {
+	return slices.ContainsFunc(object.ManagedFields, isOurs)
 }
 
 // wroteKeys says whether the spoke still owns a data key of the target.

@@ -32,6 +32,21 @@ func TestApply_AnObjectThatIsNobodysIsRefusedAndAdoptedOnlyWhenAsked(t *testing.
 	f.written(false, r, "id1", "a", "1")
 }
 
+// Whoever copies a Secret copies its labels and annotations, and the copy is his.
+func TestApply_ACopyOfATargetIsNobodys(t *testing.T) {
+	from, f := newFixture(t), newFixture(t)
+	from.written(true, from.render("pg"), "id1", "a", "1")
+	original := from.secret("target")
+	before := f.create(func(s *corev1.Secret) { s.Labels, s.Annotations = original.Labels, original.Annotations })
+	r := f.render("pg")
+	f.refused(v1alpha1.ReasonTargetNotOwned, r, "id1", "a", "1")
+	if after := f.secret("target"); after.ResourceVersion != before.ResourceVersion {
+		t.Fatal("a refused target must stay untouched")
+	}
+	f.update(r, adopt)
+	f.written(true, r, "id1", "a", "1")
+}
+
 func TestApply_AnotherControllersObjectIsAConflictAlsoWithAdopt(t *testing.T) {
 	f := newFixture(t)
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "owner"}}

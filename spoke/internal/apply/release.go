@@ -13,12 +13,9 @@ import (
 	"dynamic-config.rs/fleet/spoke/internal/redact"
 )
 
-// Former says whether an object is a target that the spoke wrote for a Render. The
-// label alone says nothing: whoever copies an object copies its labels. Who wrote it
-// is the API server's own record.
+// Former says whether an object is a target that the spoke wrote for a Render.
 func Former(render *v1alpha1.DynamicConfigRender, object *metav1.PartialObjectMetadata) bool {
-	return object.Labels[v1alpha1.LabelRenderUID] == string(render.UID) && object.DeletionTimestamp.IsZero() &&
-		slices.ContainsFunc(object.ManagedFields, isOurs)
+	return object.Labels[v1alpha1.LabelRenderUID] == string(render.UID) && object.DeletionTimestamp.IsZero() && written(object)
 }
 
 // Release lets go of an object that was the Render's target before it named

@@ -40,5 +40,21 @@ labels:
 {{- define "hub.serverNames" -}}
 {{- $name := include "hub.name" . -}}
 {{- $service := printf "%s.%s.svc" $name .Release.Namespace -}}
-{{- join "," (concat (list $service (printf "%s.cluster.local" $service)) .Values.serverNames | uniq) -}}
+{{- $names := list $service (printf "%s.cluster.local" $service) -}}
+{{- if .Values.web.enabled -}}
+{{- $names = append $names (printf "%s-web.%s.svc" $name .Release.Namespace) -}}
+{{- end -}}
+{{- join "," (concat $names .Values.serverNames | uniq) -}}
+{{- end -}}
+
+{{- /* Nine tenths of the limit of memory, where nothing else is said. */ -}}
+{{- define "hub.goMemLimit" -}}
+{{- $limit := dig "limits" "memory" "" (.Values.resources | default dict) | toString -}}
+{{- if .Values.goMemLimit -}}
+{{ .Values.goMemLimit }}
+{{- else if regexMatch "^[0-9]+Gi$" $limit -}}
+{{ div (mul (trimSuffix "Gi" $limit | int64) 1024 9) 10 }}MiB
+{{- else if regexMatch "^[0-9]+Mi$" $limit -}}
+{{ div (mul (trimSuffix "Mi" $limit | int64) 9) 10 }}MiB
+{{- end -}}
 {{- end -}}

@@ -55,3 +55,15 @@ labels:
   resources: [events]
   verbs: [create, patch]
 {{- end -}}
+
+{{- /* Nine tenths of the limit of memory, where nothing else is said. */ -}}
+{{- define "spoke.goMemLimit" -}}
+{{- $limit := dig "limits" "memory" "" (.Values.resources | default dict) | toString -}}
+{{- if .Values.goMemLimit -}}
+{{ .Values.goMemLimit }}
+{{- else if regexMatch "^[0-9]+Gi$" $limit -}}
+{{ div (mul (trimSuffix "Gi" $limit | int64) 1024 9) 10 }}MiB
+{{- else if regexMatch "^[0-9]+Mi$" $limit -}}
+{{ div (mul (trimSuffix "Mi" $limit | int64) 9) 10 }}MiB
+{{- end -}}
+{{- end -}}
