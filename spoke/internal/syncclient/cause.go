@@ -66,8 +66,7 @@ func causeOf(err, handshake error) (reason string, refused bool) {
 	if errors.As(err, &hub) && hub.Reason != "" {
 		return hub.Reason, !passing[hub.Reason]
 	}
-	var own *causeError
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*causeError](err); ok {
 		return own.reason, false
 	}
 	var name x509.HostnameError
