@@ -10,7 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/e2e/internal/stage"
@@ -115,6 +117,11 @@ func TestAttacks_OnAnEnrolment(t *testing.T) {
 			})
 		})
 	}
+	// Who manages the cluster sees it, with the rights that the hub has.
+	gomega.NewWithT(t).Eventually(func() []string { return eventsOf(t, mine) }, "20s").Should(gomega.ConsistOf(identity.ReasonEvidenceInvalid))
+	if got := eventsOf(t, prefix); len(got) != 0 {
+		t.Errorf("a name that is none has the events %q", got)
+	}
 	isAudited(t, line{"event": "enrolment", "verdict": "allowed", "cluster": mine, "evidence": "ServiceAccountToken"}, func() {
 		req := with(token)
 		req.Cluster = mine
@@ -122,6 +129,22 @@ func TestAttacks_OnAnEnrolment(t *testing.T) {
 			t.Errorf("the token that all the others differ from is refused: %v", err)
 		}
 	})
+}
+
+// eventsOf are the reasons of the events about a SpokeCluster.
+func eventsOf(t *testing.T, cluster string) []string {
+	t.Helper()
+	var all eventsv1.EventList
+	if err := fleet.Hub.Client.List(t.Context(), &all, client.InNamespace("default")); err != nil {
+		t.Fatal(err)
+	}
+	var reasons []string
+	for _, event := range all.Items {
+		if event.Regarding.Kind == "SpokeCluster" && event.Regarding.Name == cluster {
+			reasons = append(reasons, event.Reason)
+		}
+	}
+	return reasons
 }
 
 // TestAttacks_OnAJoinToken: it is used once, for its own name.

@@ -56,7 +56,11 @@ func Run(ctx context.Context, cfg Config) error {
 	observers := observers{metrics.NewStores(), metrics.NewDeliveries()}
 	feeds := feed.New(feed.Config{Wake: wakes.Wake, Observer: observers.stores, MaxBytes: cfg.MaxDocumentBytes})
 	clusters := newFleet(cfg, feeds, mirrors)
-	spokes := &registry.Registry{Reader: mgr.GetLocalManager().GetAPIReader(), Status: mgr.GetLocalManager().GetClient().Status(), Now: time.Now}
+	local := mgr.GetLocalManager()
+	spokes := &registry.Registry{
+		Reader: local.GetAPIReader(), Status: local.GetClient().Status(), Now: time.Now,
+		Refusals: &registry.Refusals{Recorder: local.GetEventRecorder(v1alpha1.FieldManager)},
+	}
 	peers, err := newReplicas(cfg)
 	if err != nil {
 		return err

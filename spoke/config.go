@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -70,13 +72,13 @@ type Config struct {
 	Backoff Backoff
 }
 
-// Validate checks the configuration.
+// Validate checks the configuration, and that HubCAFile holds roots.
 func (c *Config) Validate() error {
 	if c.REST == nil {
 		return errors.New("no configuration of the API server")
 	}
-	if problems := validation.IsDNS1123Label(c.Cluster); len(problems) > 0 {
-		return fmt.Errorf("cluster name %q: %s", c.Cluster, problems[0])
+	if err := c.validateHub(); err != nil {
+		return err
 	}
 	for _, namespace := range append(slices.Clone(c.WatchNamespaces), c.Namespace) {
 		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
@@ -86,11 +88,31 @@ func (c *Config) Validate() error {
 	if c.StaleAfter < 0 {
 		return errors.New("stale after is negative")
 	}
-	if c.HubAddress == "" {
-		return errors.New("hub address is empty")
+	return nil
+}
+
+// validateHub checks what is said of the hub, in the words of the flags that say it.
+func (c *Config) validateHub() error {
+	switch {
+	case c.Cluster == "":
+		return errors.New("--cluster is required: the name of this cluster's SpokeCluster on the hub")
+	case c.HubAddress == "":
+		return errors.New("--hub-address is required: host:port of the hub")
+	case strings.Contains(c.HubAddress, "://"):
+		return fmt.Errorf("--hub-address is host:port, without a scheme: %q", c.HubAddress)
+	case c.HubCAFile == "":
+		return errors.New("--hub-ca-file is required: a file with the hub's roots in PEM")
 	}
-	if c.HubCAFile == "" {
-		return errors.New("hub CA file is empty")
+	if problems := validation.IsDNS1123Label(c.Cluster); len(problems) > 0 {
+		return fmt.Errorf("--cluster %q: %s", c.Cluster, problems[0])
+	}
+	if host, port, err := net.SplitHostPort(c.HubAddress); err != nil || host == "" || port == "" {
+		return fmt.Errorf("--hub-address is host:port: %q", c.HubAddress)
+	}
+	// The file is read again at every connect. One that is wrong from the start is a
+	// mistake that no waiting mends.
+	if _, err := syncclient.ReadRoots(c.HubCAFile); err != nil {
+		return fmt.Errorf("--hub-ca-file: %w", err)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func Run(ctx context.Context, c Config) error {
 		}
 		return hub.Run(ctx)
 	}
-	for _, run := range []manager.RunnableFunc{reconciler.WatchHub, session} {
+	for _, run := range []manager.RunnableFunc{reconciler.WatchHub, reconciler.WatchTroubles, session} {
 		if err := mgr.Add(run); err != nil {
 			return err
 		}

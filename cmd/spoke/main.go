@@ -5,12 +5,15 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
 
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -61,12 +64,24 @@ func run(ctx context.Context) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	if config.REST, err = ctrl.GetConfig(); err != nil {
-		return fmt.Errorf("find the API server: %w", err)
+	if config.REST, err = apiServer(); err != nil {
+		return err
 	}
 	log.Info("Starting", "version", version.String())
 	defer telemetry.StartTracing(ctx, log, "dynamic-config-spoke", version.Version)()
 	return spoke.Run(ctrl.LoggerInto(ctx, log), config)
+}
+
+// apiServer is how to reach the API server of the workload cluster.
+func apiServer() (*rest.Config, error) {
+	config, err := ctrl.GetConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("no API server: name a file with --kubeconfig; in a pod, its ServiceAccount is used")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the API server by --kubeconfig or, in a pod, its ServiceAccount: %w", err)
+	}
+	return config, nil
 }
 
 // bind makes flags for the configuration.

@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // What each ServiceAccount may do is, line by line, what a reviewer agreed to: as
-// `kubectl auth can-i --list` says it, in the product's namespace and in a tenant's.
+// `kubectl auth can-i --list` says it, in the product's namespace, a tenant's, and "default".
 func TestCanI_IsWhatWasReviewed(t *testing.T) {
 	for _, side := range []string{"hub", "spoke"} {
 		t.Run(side, func(t *testing.T) {
@@ -67,7 +67,7 @@ func canI(t *testing.T, side string) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	for _, namespace := range []string{own, "team-a"} {
+	for _, namespace := range []string{own, "team-a", "default"} {
 		review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
 		if err := account.Create(t.Context(), review); err != nil {
 			t.Fatal(err)

@@ -52,6 +52,8 @@ func TestHub(t *testing.T) {
 		"does not accept a SpokeCluster itself":    {"patch", group, "spokeclusters", "", "", "s", false},
 		"does not make a SpokeCluster":             {"create", group, "spokeclusters", "", "", "", false},
 		"does not delete a SpokeCluster":           {"delete", group, "spokeclusters", "", "", "s", false},
+		"reports events about SpokeClusters":       {"create", "events.k8s.io", "events", "", "default", "", true},
+		"reports none elsewhere":                   {"create", "events.k8s.io", "events", "", "team-a", "", false},
 		"reads credentials":                        {"get", "", "secrets", "", "platform", "vault-token", true},
 		"watches documents in ConfigMaps":          {"watch", "", "configmaps", "", "platform", "", true},
 		"does not write others' Secrets":           {"update", "", "secrets", "", "platform", "vault-token", false},

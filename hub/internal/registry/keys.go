@@ -47,14 +47,22 @@ func (r *Registry) Verify(ctx context.Context, cluster string, proof Proof) erro
 	if err != nil {
 		return hideUnknown(err)
 	}
+	if err := r.prove(c, proof); err != nil {
+		if !joins(c) {
+			r.Refusals.tell(c, err, r.Now())
+		}
+		return err
+	}
+	return Admitted(c)
+}
+
+// prove checks a proof against a cluster's pinned keys.
+func (r *Registry) prove(c *v1alpha1.SpokeCluster, proof Proof) error {
 	keys, err := pinned(c)
 	if err != nil {
 		return evidenceInvalid(err)
 	}
-	if err := r.check(c, keys, proof); err != nil {
-		return err
-	}
-	return Admitted(c)
+	return r.check(c, keys, proof)
 }
 
 // Join uses a cluster's join token up and pins the keys it came with, in place of
@@ -65,14 +73,9 @@ func (r *Registry) Join(ctx context.Context, cluster string, j Joining) error {
 		if err != nil {
 			return hideUnknown(err)
 		}
-		if err := r.redeemable(c, j.JoinToken); err != nil {
-			return evidenceInvalid(err)
-		}
-		keys, err := satoken.ParseKeys(j.Keys.Issuer, []byte(j.Keys.JWKS))
+		keys, err := r.redeem(c, j)
 		if err != nil {
-			return &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "the cluster's keys: " + err.Error()}
-		}
-		if err := r.check(c, keys, j.Proof); err != nil {
+			r.Refusals.tell(c, err, r.Now())
 			return err
 		}
 		if err := Admitted(c); err != nil {
@@ -85,6 +88,18 @@ func (r *Registry) Join(ctx context.Context, cluster string, j Joining) error {
 		setKeysPinned(c, keys, keys)
 		return r.Status.Update(ctx, c) // a conflict means somebody else may have used it: look again
 	})
+}
+
+// redeem returns the keys that a join token permits to pin, which its proof fits.
+func (r *Registry) redeem(c *v1alpha1.SpokeCluster, j Joining) (satoken.Keys, error) {
+	if err := r.redeemable(c, j.JoinToken); err != nil {
+		return satoken.Keys{}, evidenceInvalid(err)
+	}
+	keys, err := satoken.ParseKeys(j.Keys.Issuer, []byte(j.Keys.JWKS))
+	if err != nil {
+		return satoken.Keys{}, &identity.Error{Reason: identity.ReasonRequestInvalid, Message: "the cluster's keys: " + err.Error()}
+	}
+	return keys, r.check(c, keys, j.Proof)
 }
 
 // redeemable says why a join token cannot be used now.
@@ -226,7 +241,7 @@ func setKeysPinned(c *v1alpha1.SpokeCluster, published, known satoken.Keys) {
 }
 
 // evidenceInvalid is one answer for all evidence that proves nothing, so that names
-// cannot be probed. The cause is for the hub's log alone.
+// cannot be probed. The cause is for the hub's log and events alone.
 func evidenceInvalid(cause error) error {
 	return fmt.Errorf("%w (%w)", &identity.Error{
 		Reason: identity.ReasonEvidenceInvalid, Message: "the evidence does not prove that it comes from this cluster",

@@ -36,6 +36,8 @@ type Registry struct {
 	Status client.SubResourceWriter
 	// Now is the clock.
 	Now func() time.Time
+	// Refusals tell which evidence was refused; nil for not at all.
+	Refusals *Refusals
 
 	takeovers atomic.Int64
 }

@@ -61,6 +61,7 @@ type Reconciler struct {
 	publishing sync.Mutex // held while one Render is read and told to the hub
 	hub        hubView
 	hubStates  chan bool
+	troubles   troubles
 	staleAfter time.Duration
 	agent      *corev1.ObjectReference // what events about the agent itself are about
 
@@ -78,6 +79,7 @@ func New(mgr ctrl.Manager, staleAfter time.Duration, agent *corev1.ObjectReferen
 		applier:    &apply.Applier{Client: mgr.GetClient(), Targets: mgr.GetCache(), Renders: mgr.GetCache()},
 		entries:    entries{all: make(map[types.NamespacedName]*entry)},
 		hubStates:  make(chan bool, 1),
+		troubles:   troubles{moved: make(chan struct{}, 1)},
 		staleAfter: staleAfter,
 		agent:      agent,
 		started:    make(chan struct{}),

@@ -30,9 +30,10 @@ func (r *Reconciler) apply(ctx context.Context, a *answer, d apply.Desired) (app
 }
 
 // logState writes the one line of a Render whose state changed: what is tried again
-// with the same end is no change.
+// with the same end is no change, and why the first answer is waited for says the agent's
+// own line.
 func logState(ctx context.Context, before *metav1.Condition, v *verdict) {
-	if v == nil || before != nil && before.Status == v.ready.status && before.Reason == v.ready.reason && before.Message == v.ready.message {
+	if v == nil || before != nil && (v.first || before.Status == v.ready.status && before.Reason == v.ready.reason && before.Message == v.ready.message) {
 		return
 	}
 	reason := v.ready.reason

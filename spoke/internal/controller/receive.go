@@ -27,7 +27,9 @@ func (r *Reconciler) Refuse(f *fleetv1.Refusal) {
 
 // Connected is told whether there is a session.
 func (r *Reconciler) Connected(connected bool) {
-	if !connected {
+	if connected {
+		r.troubles.set(trouble{})
+	} else {
 		r.entries.dropAnswers()
 	}
 	// One slot, the latest state: the reader is late at most, never wrong.

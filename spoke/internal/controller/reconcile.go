@@ -52,11 +52,10 @@ func (r *Reconciler) handle(ctx context.Context, render *v1alpha1.DynamicConfigR
 	}
 	switch {
 	case a == nil:
-		answered := apimeta.FindStatusCondition(render.Status.Conditions, v1alpha1.ConditionReady) != nil
-		if answered || known.verdict != nil || !known.isPending(time.Now()) {
+		if known.verdict != nil || !r.waits(render, known) {
 			return nil
 		}
-		return pending(render)
+		return pending(render, r.troubles.get().waitingMessage())
 	case a.ref.GetUid() != string(render.UID), a.generation != render.Generation:
 		a.result(fleetv1.DeliveryResult_CODE_SUPERSEDED, "", "")
 		return nil
@@ -70,6 +69,14 @@ func (r *Reconciler) handle(ctx context.Context, render *v1alpha1.DynamicConfigR
 		known.succeed(nil)
 		return refused(a)
 	}
+}
+
+// waits says whether a Render that has no answer should say so, or say why anew.
+func (r *Reconciler) waits(render *v1alpha1.DynamicConfigRender, known *entry) bool {
+	if apimeta.FindStatusCondition(render.Status.Conditions, v1alpha1.ConditionReady) == nil {
+		return known.isPending(time.Now())
+	}
+	return r.waitingMoves(render)
 }
 
 // deliver applies content and answers the hub.

@@ -92,7 +92,7 @@ func (r *Reconciler) see(ctx context.Context, lost bool) error {
 	switch {
 	case lost:
 		hubLost.Set(1)
-		r.recorder.Eventf(r.agent, nil, corev1.EventTypeWarning, v1alpha1.ReasonHubLost, "Connect", "No session with the hub for %s or longer.", r.staleAfter)
+		r.recorder.Eventf(r.agent, nil, corev1.EventTypeWarning, v1alpha1.ReasonHubLost, "Connect", "No session with the hub for %s or longer.%s", r.staleAfter, r.troubles.get().sentence())
 	case wasLost:
 		hubLost.Set(0)
 		r.recorder.Eventf(r.agent, nil, corev1.EventTypeNormal, v1alpha1.ReasonConnected, "Connect", "There is a session with the hub again.")

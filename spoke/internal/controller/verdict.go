@@ -51,11 +51,7 @@ var (
 const pendingAfter = time.Second
 
 // pending is the verdict on a Render that nobody has answered yet.
-func pending(render *v1alpha1.DynamicConfigRender) *verdict {
-	message := "Waiting for the hub's first answer."
-	if render.Spec.Suspend {
-		message = "Suspended before the first render."
-	}
+func pending(render *v1alpha1.DynamicConfigRender, message string) *verdict {
 	return &verdict{
 		uid: string(render.UID), generation: render.Generation, first: true,
 		ready: state{metav1.ConditionUnknown, v1alpha1.ReasonPending, message},
@@ -69,7 +65,7 @@ func suspended(render *v1alpha1.DynamicConfigRender) *verdict {
 	if fetched != nil && fetched.Reason == v1alpha1.ReasonSuspended && fetched.ObservedGeneration == render.Generation {
 		return nil
 	}
-	v := pending(render)
+	v := pending(render, "Suspended before the first render.")
 	v.first = false
 	if ready := apimeta.FindStatusCondition(render.Status.Conditions, v1alpha1.ConditionReady); ready != nil && ready.Reason != v1alpha1.ReasonPending {
 		v.ready = state{ready.Status, ready.Reason, ready.Message}
@@ -216,5 +212,6 @@ func (v *verdict) speaksOf(render *v1alpha1.DynamicConfigRender) bool {
 	if v == nil || v.uid != string(render.UID) {
 		return false
 	}
-	return !v.first || apimeta.FindStatusCondition(render.Status.Conditions, v1alpha1.ConditionReady) == nil
+	ready := apimeta.FindStatusCondition(render.Status.Conditions, v1alpha1.ConditionReady)
+	return !v.first || ready == nil || isWaiting(ready.Reason, ready.Message)
 }

@@ -46,7 +46,7 @@ func TestConclude(t *testing.T) {
 		renderedAt *metav1.Time
 	}{
 		"nobody answered yet": {
-			v:    pending(testRender()),
+			v:    pending(testRender(), waiting),
 			want: map[string]string{"Ready": "Unknown/Pending", "Fetched": "True/Fetched", "Applied": "True/Applied"}, renderedAt: &earlier,
 		},
 		"the target holds new content": {
@@ -142,8 +142,8 @@ func TestVerdict_SpeaksOfOneRenderOnly(t *testing.T) {
 		want   bool
 	}{
 		"no verdict speaks of nothing":                   {render: testRender()},
-		"a Render without an answer is pending":          {v: pending(testRender()), render: testRender(), want: true},
-		"a Render with an answer is not pending":         {v: pending(testRender()), render: answered},
+		"a Render without an answer is pending":          {v: pending(testRender(), waiting), render: testRender(), want: true},
+		"a Render with an answer is not pending":         {v: pending(testRender(), waiting), render: answered},
 		"a verdict speaks of its Render":                 {v: rendered(deliverAnswer(""), "", true), render: answered, want: true},
 		"a verdict is not about a later Render so named": {v: rendered(deliverAnswer(""), "", true), render: renewed},
 	}
@@ -168,7 +168,7 @@ func TestVerdict_IsNews(t *testing.T) {
 	}{
 		"a new Render that is rendered is none":         {v: good},
 		"a Render that waited and is rendered is none":  {v: good, before: saw("Pending", "")},
-		"a Render that is pending is none":              {v: pending(testRender()), before: saw("RenderFailed", "")},
+		"a Render that is pending is none":              {v: pending(testRender(), waiting), before: saw("RenderFailed", "")},
 		"a new Render that fails is":                    {v: bad, want: true},
 		"a Render that recovers is":                     {v: good, before: saw("RenderFailed", "down"), want: true},
 		"a Render that fails for another cause is":      {v: bad, before: saw("ClassNotFound", "another class"), want: true},

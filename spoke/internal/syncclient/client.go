@@ -27,6 +27,9 @@ type Receiver interface {
 	Refuse(*fleetv1.Refusal)
 	// Connected is told whether there is a session.
 	Connected(bool)
+	// NoSession is told why none opens, in words for people and as a reason that never
+	// changes its name, when that is another than before.
+	NoSession(why, reason string)
 }
 
 // Credentials keep the agent's credential.
@@ -111,6 +114,10 @@ type Client struct {
 	// renewAt is when to enrol again; later than current's RenewAt after an
 	// attempt that failed.
 	renewAt time.Time
+	// handshake is how the last one of the latest connection ended; nil before.
+	handshake *atomic.Pointer[error]
+	// told is the trouble that was told since the hub's last welcome.
+	told trouble
 }
 
 // New returns a Client; call Run to connect it.
@@ -152,8 +159,7 @@ func (c *Client) Run(ctx context.Context) error {
 			c.serving = nil
 		}
 		delay := again.after(end)
-		log.Info("Another session is wanted", "cause", end.err.Error(), "reason", reasonOf(end.err),
-			"held", c.serving != nil, "wasEstablished", end.established, "retryIn", delay.String())
+		c.report(log, end, delay)
 		if !pause(ctx, delay) {
 			return nil
 		}
@@ -202,6 +208,7 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 // welcomed takes what the Welcome says.
 func (c *Client) welcomed(ctx context.Context, welcome *fleetv1.Welcome) {
 	log := logr.FromContextOrDiscard(ctx)
+	c.told = trouble{}
 	roots, err := credential.ParseBundle(welcome.GetTrustBundleDer())
 	if err != nil {
 		log.Info("The hub's trust bundle cannot be read", "cause", err.Error())

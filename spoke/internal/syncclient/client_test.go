@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -31,6 +32,7 @@ type receiver struct {
 	currents   chan *fleetv1.Current
 	refusals   chan *fleetv1.Refusal
 	connected  chan bool
+	troubles   chan string // reasons for which there is no session
 }
 
 type delivery struct {
@@ -41,7 +43,7 @@ type delivery struct {
 func newReceiver() *receiver {
 	return &receiver{
 		deliveries: make(chan delivery, 16), currents: make(chan *fleetv1.Current, 16),
-		refusals: make(chan *fleetv1.Refusal, 16), connected: make(chan bool, 64),
+		refusals: make(chan *fleetv1.Refusal, 16), connected: make(chan bool, 64), troubles: make(chan string, 64),
 	}
 }
 
@@ -51,6 +53,9 @@ func (r *receiver) Deliver(d *fleetv1.Deliver, reply func(*fleetv1.DeliveryResul
 func (r *receiver) Current(c *fleetv1.Current) { r.currents <- c }
 func (r *receiver) Refuse(f *fleetv1.Refusal)  { r.refusals <- f }
 func (r *receiver) Connected(isConnected bool) { r.connected <- isConnected }
+func (r *receiver) NoSession(why, reason string) {
+	r.troubles <- why + " (" + reason + ")"
+}
 
 // keeper keeps a credential in memory.
 type keeper struct {
@@ -137,6 +142,7 @@ type agent struct {
 	*syncclient.Client
 	*receiver
 	keeper *keeper
+	logs   *lines
 	stop   func()
 }
 
@@ -146,7 +152,7 @@ func start(t *testing.T, h *hubtest.Hub, change ...func(*syncclient.Config)) *ag
 	if err := os.WriteFile(tokenFile, []byte(hubtest.Token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := &agent{receiver: newReceiver(), keeper: &keeper{}}
+	a := &agent{receiver: newReceiver(), keeper: &keeper{}, logs: &lines{}}
 	config := syncclient.Config{
 		Address: h.Address, ServerName: hubtest.ServerName, CAFile: h.CAFile, Cluster: "east",
 		TrustDomain: identity.DefaultTrustDomain, Evidence: &account{}, JoinTokenFile: tokenFile,
@@ -160,7 +166,7 @@ func start(t *testing.T, h *hubtest.Hub, change ...func(*syncclient.Config)) *ag
 	if a.Client, err = syncclient.New(config); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), a.logs.logger()))
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	var once sync.Once

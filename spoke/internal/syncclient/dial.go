@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -30,10 +31,11 @@ const (
 func (c *Client) dial(current *credential.Credential) (*grpc.ClientConn, error) {
 	config, err := c.tlsConfig(current)
 	if err != nil {
-		return nil, err
+		return nil, because(ReasonHubCAUnreadable, err)
 	}
+	c.handshake = new(atomic.Pointer[error])
 	options := append([]grpc.DialOption{
-		grpc.WithTransportCredentials(credentials.NewTLS(config)),
+		grpc.WithTransportCredentials(handshakes{credentials.NewTLS(config), c.handshake}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReceiveBytes)),
 		grpc.WithDisableServiceConfig(),
@@ -46,16 +48,25 @@ func (c *Client) dial(current *credential.Credential) (*grpc.ClientConn, error) 
 	return conn, nil
 }
 
+// ReadRoots reads the hub's roots from a file in PEM; it fails when there is none.
+func ReadRoots(file string) ([]*x509.Certificate, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := credential.ParsePEM(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return roots, nil
+}
+
 // tlsConfig pins the hub: the roots of the CA file and those the hub named since.
 // The file stays valid so that a hub with a wholly new CA can be reached again.
 func (c *Client) tlsConfig(current *credential.Credential) (*tls.Config, error) {
-	text, err := os.ReadFile(c.config.CAFile)
+	pinned, err := ReadRoots(c.config.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("hub CA: %w", err)
-	}
-	pinned, err := credential.ParsePEM(text)
-	if err != nil {
-		return nil, fmt.Errorf("hub CA %s: %w", c.config.CAFile, err)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: c.config.ServerName, RootCAs: x509.NewCertPool()}
 	for _, root := range pinned {

@@ -50,7 +50,8 @@ func (c *Client) authenticate(ctx context.Context) error {
 	// time for more attempts.
 	c.renewAt = time.Now().Add(time.Until(c.current.NotAfter()) / 2)
 	c.rejected = false
-	log.Info("The certificate was not renewed", "cause", err.Error(), "reason", reasonOf(err),
+	reason, _ := causeOf(err, c.lastHandshake())
+	log.Error(err, "The certificate was not renewed", "reason", reason,
 		"notAfter", c.current.NotAfter(), "nextAttempt", c.renewAt)
 	return nil
 }
@@ -62,7 +63,7 @@ func (c *Client) load(ctx context.Context) error {
 	}
 	kept, err := c.config.Credentials.Load(ctx)
 	if err != nil && !errors.Is(err, credential.ErrMalformed) {
-		return err
+		return because(ReasonIdentityUnavailable, err)
 	}
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("The kept credential cannot be used", "cause", err.Error())
@@ -71,19 +72,17 @@ func (c *Client) load(ctx context.Context) error {
 		return nil
 	}
 	if of := kept.Cluster(); of != c.config.Cluster {
-		return &foreignIdentityError{of: of, want: c.config.Cluster}
+		return because(ReasonIdentityOfAnotherCluster, foreignIdentity(of, c.config.Cluster))
 	}
 	c.use(kept, kept.RenewAt())
 	return nil
 }
 
-// foreignIdentityError says that the kept credential is another cluster's: an agent
-// that went on would speak for that one.
-type foreignIdentityError struct{ of, want string }
-
-func (e *foreignIdentityError) Error() string {
-	return fmt.Sprintf("the secret %s holds the identity of cluster %q and not of %q: correct --cluster, or delete the secret to enrol anew",
-		credential.SecretName, e.of, e.want)
+// foreignIdentity says that the kept credential is another cluster's: an agent that
+// went on would speak for that one.
+func foreignIdentity(of, want string) error {
+	return fmt.Errorf("the secret %s holds the identity of cluster %q and not of %q: correct --cluster, or delete the secret to enrol anew",
+		credential.SecretName, of, want)
 }
 
 // enrol gets a new certificate for a new key. The credential before it stays in use
@@ -105,7 +104,7 @@ func (c *Client) enrol(ctx context.Context) error {
 	}
 	token, err := c.config.Evidence.Token(ctx, audience)
 	if err != nil {
-		return err
+		return because(ReasonEvidenceUnavailable, err)
 	}
 	response, err := c.askHub(ctx, csr, token)
 	if err != nil {
@@ -116,7 +115,7 @@ func (c *Client) enrol(ctx context.Context) error {
 		return err
 	}
 	if err := c.config.Credentials.Save(ctx, enrolled); err != nil {
-		return err
+		return because(ReasonIdentityUnavailable, err)
 	}
 	c.use(enrolled, renewalOf(response, enrolled))
 	return nil

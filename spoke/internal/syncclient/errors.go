@@ -1,6 +1,7 @@
 package syncclient
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -80,14 +81,18 @@ func retryAfter(err error) time.Duration {
 	return e.RetryAfter
 }
 
-// reasonOf is the hub's reason, or the gRPC code, or empty.
+// isUnreachable says whether no hub answered, or not in time.
+func isUnreachable(err error) bool {
+	var e *Error
+	return errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, &e) && (e.Code == codes.Unavailable || e.Code == codes.DeadlineExceeded)
+}
+
+// reasonOf is the hub's reason, or empty.
 func reasonOf(err error) string {
 	var e *Error
 	if !errors.As(err, &e) {
 		return ""
 	}
-	if e.Reason != "" {
-		return e.Reason
-	}
-	return e.Code.String()
+	return e.Reason
 }
