@@ -48,6 +48,27 @@ const (
 	ReasonUnavailable = "Unavailable"
 )
 
+// Reasons for which an agent has no session, where it is not the hub that says so. They
+// are in its log, its events, and the messages of Renders that wait.
+const (
+	// ReasonHubUnreachable: no connection, or no answer in time.
+	ReasonHubUnreachable = "HubUnreachable"
+	// ReasonHubUntrusted: the hub's certificate chains to no pinned root, or is over.
+	ReasonHubUntrusted = "HubUntrusted"
+	// ReasonHubNameMismatch: the hub's certificate is for another name.
+	ReasonHubNameMismatch = "HubNameMismatch"
+	// ReasonHubAnswerInvalid: what answers does not speak as a hub does.
+	ReasonHubAnswerInvalid = "HubAnswerInvalid"
+	// ReasonHubCAUnreadable: the file with the hub's roots is missing, or is no PEM.
+	ReasonHubCAUnreadable = "HubCAUnreadable"
+	// ReasonIdentityOfAnotherCluster: the kept credential is another cluster's.
+	ReasonIdentityOfAnotherCluster = "IdentityOfAnotherCluster"
+	// ReasonIdentityUnavailable: the agent's Secret cannot be read or written.
+	ReasonIdentityUnavailable = "IdentityUnavailable"
+	// ReasonEvidenceUnavailable: the agent's own API server gives it no token.
+	ReasonEvidenceUnavailable = "EvidenceUnavailable"
+)
+
 // Error is a typed refusal of an identity.
 type Error struct {
 	// Reason is one of the constants above.

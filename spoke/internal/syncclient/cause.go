@@ -13,27 +13,6 @@ import (
 	"dynamic-config.rs/fleet/internal/identity"
 )
 
-// Why there is no session, where it is not the hub that says so. The hub's own reasons
-// are those of package identity.
-const (
-	// ReasonHubUnreachable: no connection, or no answer in time.
-	ReasonHubUnreachable = "HubUnreachable"
-	// ReasonHubUntrusted: the hub's certificate chains to no pinned root, or is over.
-	ReasonHubUntrusted = "HubUntrusted"
-	// ReasonHubNameMismatch: the hub's certificate is for another name.
-	ReasonHubNameMismatch = "HubNameMismatch"
-	// ReasonHubAnswerInvalid: what answers does not speak as a hub does.
-	ReasonHubAnswerInvalid = "HubAnswerInvalid"
-	// ReasonHubCAUnreadable: the file with the hub's roots is missing, or is no PEM.
-	ReasonHubCAUnreadable = "HubCAUnreadable"
-	// ReasonIdentityOfAnotherCluster: the kept credential is another cluster's.
-	ReasonIdentityOfAnotherCluster = "IdentityOfAnotherCluster"
-	// ReasonIdentityUnavailable: the agent's Secret cannot be read or written.
-	ReasonIdentityUnavailable = "IdentityUnavailable"
-	// ReasonEvidenceUnavailable: the agent's own API server gives it no token.
-	ReasonEvidenceUnavailable = "EvidenceUnavailable"
-)
-
 // causeError is a failure on this side of the connection.
 type causeError struct {
 	reason string
@@ -73,13 +52,13 @@ func causeOf(err, handshake error) (reason string, refused bool) {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(handshake, &name):
-		return ReasonHubNameMismatch, false
+		return identity.ReasonHubNameMismatch, false
 	case errors.As(handshake, &certificate):
-		return ReasonHubUntrusted, false
+		return identity.ReasonHubUntrusted, false
 	case errors.Is(err, errNoWelcome), isUnreachable(err):
-		return ReasonHubUnreachable, false
+		return identity.ReasonHubUnreachable, false
 	}
-	return ReasonHubAnswerInvalid, false
+	return identity.ReasonHubAnswerInvalid, false
 }
 
 // handshakes remembers how the last handshake ended: of a failure gRPC leaves a text

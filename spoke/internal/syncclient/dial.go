@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
+	"dynamic-config.rs/fleet/internal/identity"
 	"dynamic-config.rs/fleet/spoke/internal/credential"
 )
 
@@ -31,7 +32,7 @@ const (
 func (c *Client) dial(current *credential.Credential) (*grpc.ClientConn, error) {
 	config, err := c.tlsConfig(current)
 	if err != nil {
-		return nil, because(ReasonHubCAUnreadable, err)
+		return nil, because(identity.ReasonHubCAUnreadable, err)
 	}
 	c.handshake = new(atomic.Pointer[error])
 	options := append([]grpc.DialOption{

@@ -63,7 +63,7 @@ func (c *Client) load(ctx context.Context) error {
 	}
 	kept, err := c.config.Credentials.Load(ctx)
 	if err != nil && !errors.Is(err, credential.ErrMalformed) {
-		return because(ReasonIdentityUnavailable, err)
+		return because(identity.ReasonIdentityUnavailable, err)
 	}
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("The kept credential cannot be used", "cause", err.Error())
@@ -72,7 +72,7 @@ func (c *Client) load(ctx context.Context) error {
 		return nil
 	}
 	if of := kept.Cluster(); of != c.config.Cluster {
-		return because(ReasonIdentityOfAnotherCluster, foreignIdentity(of, c.config.Cluster))
+		return because(identity.ReasonIdentityOfAnotherCluster, foreignIdentity(of, c.config.Cluster))
 	}
 	c.use(kept, kept.RenewAt())
 	return nil
@@ -104,7 +104,7 @@ func (c *Client) enrol(ctx context.Context) error {
 	}
 	token, err := c.config.Evidence.Token(ctx, audience)
 	if err != nil {
-		return because(ReasonEvidenceUnavailable, err)
+		return because(identity.ReasonEvidenceUnavailable, err)
 	}
 	response, err := c.askHub(ctx, csr, token)
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *Client) enrol(ctx context.Context) error {
 		return err
 	}
 	if err := c.config.Credentials.Save(ctx, enrolled); err != nil {
-		return because(ReasonIdentityUnavailable, err)
+		return because(identity.ReasonIdentityUnavailable, err)
 	}
 	c.use(enrolled, renewalOf(response, enrolled))
 	return nil

@@ -85,31 +85,31 @@ func TestRun_WhatKeepsTheAgentFromASessionIsSaidOnce(t *testing.T) {
 		message, want string
 	}{
 		"a hub that is not there": {
-			change: func(c *syncclient.Config) { c.Address = "127.0.0.1:1" }, message: unreachable, want: syncclient.ReasonHubUnreachable,
+			change: func(c *syncclient.Config) { c.Address = "127.0.0.1:1" }, message: unreachable, want: identity.ReasonHubUnreachable,
 		},
 		"a hub with another root": {
-			change: func(c *syncclient.Config) { c.CAFile = other.CAFile }, message: unreachable, want: syncclient.ReasonHubUntrusted,
+			change: func(c *syncclient.Config) { c.CAFile = other.CAFile }, message: unreachable, want: identity.ReasonHubUntrusted,
 		},
 		"a hub with another name": {
-			change: func(c *syncclient.Config) { c.ServerName = "hub.example" }, message: unreachable, want: syncclient.ReasonHubNameMismatch,
+			change: func(c *syncclient.Config) { c.ServerName = "hub.example" }, message: unreachable, want: identity.ReasonHubNameMismatch,
 		},
 		"roots that are gone": {
-			change: func(c *syncclient.Config) { c.CAFile = none }, message: unreachable, want: syncclient.ReasonHubCAUnreadable,
+			change: func(c *syncclient.Config) { c.CAFile = none }, message: unreachable, want: identity.ReasonHubCAUnreadable,
 		},
 		"roots that are none": {
-			change: func(c *syncclient.Config) { c.CAFile = empty }, message: unreachable, want: syncclient.ReasonHubCAUnreadable,
+			change: func(c *syncclient.Config) { c.CAFile = empty }, message: unreachable, want: identity.ReasonHubCAUnreadable,
 		},
 		"another cluster's identity": {
-			change: func(c *syncclient.Config) { c.Credentials = foreign.keeper }, message: unreachable, want: syncclient.ReasonIdentityOfAnotherCluster,
+			change: func(c *syncclient.Config) { c.Credentials = foreign.keeper }, message: unreachable, want: identity.ReasonIdentityOfAnotherCluster,
 		},
 		"an identity that cannot be read": {
-			change: func(c *syncclient.Config) { c.Credentials = &keeper{loads: errors.New("forbidden")} }, message: unreachable, want: syncclient.ReasonIdentityUnavailable,
+			change: func(c *syncclient.Config) { c.Credentials = &keeper{loads: errors.New("forbidden")} }, message: unreachable, want: identity.ReasonIdentityUnavailable,
 		},
 		"an identity that cannot be kept": {
-			change: func(c *syncclient.Config) { c.Credentials = &keeper{locked: errors.New("forbidden")} }, message: unreachable, want: syncclient.ReasonIdentityUnavailable,
+			change: func(c *syncclient.Config) { c.Credentials = &keeper{locked: errors.New("forbidden")} }, message: unreachable, want: identity.ReasonIdentityUnavailable,
 		},
 		"no token": {
-			change: func(c *syncclient.Config) { c.Evidence = &account{down: errors.New("forbidden")} }, message: unreachable, want: syncclient.ReasonEvidenceUnavailable,
+			change: func(c *syncclient.Config) { c.Evidence = &account{down: errors.New("forbidden")} }, message: unreachable, want: identity.ReasonEvidenceUnavailable,
 		},
 		"keys that the hub does not know": {
 			hub: hubtest.Settings{UnknownKeys: true}, change: func(c *syncclient.Config) { c.JoinTokenFile = "" }, message: refused, want: identity.ReasonEvidenceInvalid,
@@ -119,7 +119,7 @@ func TestRun_WhatKeepsTheAgentFromASessionIsSaidOnce(t *testing.T) {
 			hub: hubtest.Settings{Reject: hubtest.Denied(codes.Unavailable, identity.ReasonDraining)}, message: unreachable, want: identity.ReasonDraining,
 		},
 		"an answer that is no hub's": {
-			hub: hubtest.Settings{Reject: hubtest.Denied(codes.Unimplemented, "")}, message: unreachable, want: syncclient.ReasonHubAnswerInvalid,
+			hub: hubtest.Settings{Reject: hubtest.Denied(codes.Unimplemented, "")}, message: unreachable, want: identity.ReasonHubAnswerInvalid,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
