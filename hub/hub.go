@@ -11,6 +11,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
@@ -167,6 +168,9 @@ func newManager(ctx context.Context, cfg Config, scheme *runtime.Scheme, mirrors
 		Metrics:                telemetry.MetricsServer(cfg.MetricsAddress, cfg.LogLevel),
 		HealthProbeBindAddress: cfg.HealthAddress,
 		PprofBindAddress:       cfg.ProfilingAddress,
+		// The priority queue of controller-runtime 0.24 can block for ever where it is shut
+		// down with items in it.
+		Controller: config.Controller{UsePriorityQueue: new(false)},
 		// A read of a Secret or ConfigMap never starts a watch on all of their data.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})

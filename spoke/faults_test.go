@@ -124,6 +124,28 @@ func TestRun_WhatMovesNotCostsNothingAndAChangeCostsOneWrite(t *testing.T) {
 	}
 }
 
+// A queue that is shut down while answers fill it must let its workers go.
+func TestRun_AnAgentThatStopsAtWorkEnds(t *testing.T) {
+	const n, stops = 100, 8
+	f := newFixture(t)
+	f.store.Set("doc", "a", "1")
+	var all []*v1alpha1.DynamicConfigRender
+	for i := range n {
+		all = append(all, f.render(fmt.Sprint("r-", i), into(fmt.Sprint("target-", i))))
+	}
+	for _, r := range all {
+		f.status(r, v1alpha1.ConditionReady, v1alpha1.ReasonRendered)
+	}
+	for i := range stops {
+		f.Eventually(func() bool { return f.store.Spec(f.namespace, "r-0") != nil }).Should(gomega.BeTrue())
+		f.store.Set("doc", "a", "1") // every Render is answered again, and that is little work
+		last := f.render(fmt.Sprint("last-", i), into(fmt.Sprint("target-last-", i)))
+		f.status(last, v1alpha1.ConditionReady, v1alpha1.ReasonRendered)
+		f.stop() // fails the test where it takes longer than is granted
+		f.start()
+	}
+}
+
 func TestRun_AtRestNothingIsWritten(t *testing.T) {
 	const n = 100
 	counts := &faults{}

@@ -99,8 +99,12 @@ func newManager(ctx context.Context, c Config) (ctrl.Manager, error) {
 		Metrics:                telemetry.MetricsServer(c.MetricsBindAddress, c.LogLevel),
 		HealthProbeBindAddress: c.HealthProbeBindAddress,
 		PprofBindAddress:       c.PprofBindAddress,
-		// Several agents may run in one process.
-		Controller: config.Controller{SkipNameValidation: new(true)},
+		Controller: config.Controller{
+			SkipNameValidation: new(true), // several agents may run in one process
+			// The priority queue of controller-runtime 0.24 can block for ever where it is shut
+			// down with items in it: an agent that stopped at work would not end.
+			UsePriorityQueue: new(false),
+		},
 	})
 }
 
