@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,9 +23,10 @@ import (
 
 const (
 	namespace = "bench"
-	// latencyDocuments take turns, so that none changes more often than a feed
-	// delivers.
+	// latencyDocuments take turns, latencyRate a second, so that nothing changes more
+	// often than the hub asks for it: a way is timed, and no bound.
 	latencyDocuments = 20
+	latencyRate      = 5
 	bareKey          = "bench-bare/doc"
 )
 
@@ -89,7 +91,11 @@ func (r *rig) timeChanges(ctx context.Context, c kubernetes.Interface) error {
 		}
 	}
 	var product, bare []time.Duration
+	pace := rate.NewLimiter(latencyRate, 1)
 	for i := 1; i <= r.changes; i++ {
+		if err := pace.Wait(ctx); err != nil {
+			return err
+		}
 		version, n := fmt.Sprint(i), i%latencyDocuments
 		took, err := r.change(ctx, secrets, document(n), content(n, version), target(n), version)
 		if err != nil {
