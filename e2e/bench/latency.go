@@ -26,7 +26,8 @@ const (
 	// latencyDocuments take turns, latencyRate a second, so that nothing changes more
 	// often than the hub asks for it: a way is timed, and no bound.
 	latencyDocuments = 20
-	latencyRate      = 5
+	latencyRate      = 1
+	latencySettle    = 10 * time.Second
 	bareKey          = "bench-bare/doc"
 )
 
@@ -89,6 +90,12 @@ func (r *rig) timeChanges(ctx context.Context, c kubernetes.Interface) error {
 		if err := secrets.await(ctx, target(n), "0"); err != nil {
 			return err
 		}
+	}
+	// The hub divides what it follows once no new document comes, which costs queries.
+	select {
+	case <-time.After(latencySettle):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	var product, bare []time.Duration
 	pace := rate.NewLimiter(latencyRate, 1)
