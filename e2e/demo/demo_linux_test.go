@@ -20,7 +20,7 @@ import (
 // it works, and no process stays.
 func TestDemo_KeptLookedAtAndKilled(t *testing.T) {
 	if err := checkAlone(t.Context()); err != nil {
-		t.Skipf("the demo of a user is not disturbed: %v", err)
+		t.Fatalf("the demo of a user is not disturbed, end it first: %v", err)
 	}
 	temporary := t.TempDir()
 	demo := startMake(t, temporary, "demo", "KEEP=1")
