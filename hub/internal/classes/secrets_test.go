@@ -108,7 +108,7 @@ func TestResolver_Source_AClientCertificateThatIsMissing(t *testing.T) {
 func TestResolver_Source_OpensWithTheCredential(t *testing.T) {
 	r := newRig(t)
 	r.certified()
-	r.secret("token", map[string]string{"token": " abc\n"})
+	r.secret("token", map[string]string{"token": " s.token-of-the-class\n"})
 	r.secret("ca", map[string]string{"ca.crt": "pem"})
 	r.tls("cert", "key")
 	source := r.source()
@@ -118,11 +118,11 @@ func TestResolver_Source_OpensWithTheCredential(t *testing.T) {
 	if _, err := source.Open(); err != nil {
 		t.Fatal(err)
 	}
-	want := classes.Credential{Token: "abc", CAPEM: []byte("pem"), CertPEM: []byte("cert"), KeyPEM: []byte("key")}
+	want := classes.Credential{Token: "s.token-of-the-class", CAPEM: []byte("pem"), CertPEM: []byte("cert"), KeyPEM: []byte("key")}
 	if diff := cmp.Diff(want, r.opened[0]); diff != "" {
 		t.Errorf("opened with (-want +got):\n%s", diff)
 	}
-	if strings.Contains(source.ID+source.Revision, "abc") {
+	if strings.Contains(source.ID+source.Revision, "token-of-the-class") {
 		t.Error("the credential is in the name of its source")
 	}
 }
