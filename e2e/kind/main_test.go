@@ -27,6 +27,14 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	ctx := context.Background()
+	if kept := os.Getenv(kind.StateVariable); kept != "" {
+		var err error
+		if fleet, err = kind.Attach(kept); err != nil {
+			log.Print(err)
+			return 1
+		}
+		return m.Run()
+	}
 	options, err := prepare(ctx)
 	if err != nil {
 		log.Print(err)
@@ -46,7 +54,7 @@ func run(m *testing.M) int {
 		log.Print(err)
 		return 1
 	}
-	log.Printf("three kind clusters with stores, a hub and two agents are up after %.0f s", time.Since(began).Seconds())
+	log.Printf("three kind clusters with stores, a hub and two agents are up after %.0f s; %s=%s", time.Since(began).Seconds(), kind.StateVariable, fleet.StateFile())
 	return m.Run()
 }
 
@@ -78,12 +86,14 @@ func TestKind(t *testing.T) {
 		{"the stories of the control planes play on", testStories},
 		{"a kubelet brings a change to a mounted Secret, and to an environment at the next start", testKubelet},
 		{"a chart with existingSecret comes up with a password that Vault alone holds", testExistingSecret},
+		{"a pod that a NetworkPolicy of the charts excludes is refused, and who may connect does", testPolicies},
 		{"the hub cluster is a spoke of its own hub", testOwnHub},
 		{"a rolling upgrade of the hub loses no change and writes no target again", testUpgrade},
 		{"a deleted pod of the hub loses no change", testHubPodDeleted},
 		{"a deleted pod of the agent loses no change", testSpokePodDeleted},
 		{"the hub cluster's node restarts", testNodeRestarts},
 		{"an uninstall leaves no finalizer and no stuck namespace", testUninstall},
+		{"cert-manager issues and renews the authority of a hub on another cluster", testCertManager},
 	} {
 		if !t.Run(story.name, story.play) {
 			explain(t)

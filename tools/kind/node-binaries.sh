@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What runs on a node, from the Go module proxy, static: Kubernetes, the network
-# plugins, crictl, CoreDNS, pause; and kind itself.
+# plugins, crictl, CoreDNS, pause, what enforces NetworkPolicies; and kind itself.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 bin=$KIND_CACHE/bin
@@ -13,7 +13,7 @@ cd "$KIND_SCRIPTS/kubernetes"
 for name in kubeadm kubectl kubelet kube-proxy kube-scheduler kube-controller-manager kube-apiserver; do
   step "building $name" go build -trimpath -ldflags "$kubernetes_stamp" -o "$bin/$name" k8s.io/kubernetes/cmd/$name
 done
-for name in pause coredns; do
+for name in pause coredns netpol; do
   cd "$KIND_SCRIPTS/$name"
   step "building $name" go build -trimpath -buildvcs=false -ldflags "-s -w" -o "$bin/$name" .
 done

@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 etcd=${1:?the etcd binary}
-stamp=$(cd "$KIND_SCRIPTS" && find . -type f ! -name '*.md' ! -name run.sh ! -name check.sh ! -name engine.sh ! -name images.sh | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-16)
+stamp=$(cd "$KIND_SCRIPTS" && find . -type f ! -name '*.md' ! -name run.sh ! -name check.sh ! -name engine.sh ! -name images.sh ! -path './certmanager/*' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-16)
 if [ "$(docker image inspect -f '{{.Config.Labels.stamp}}' $NODE_IMAGE 2>/dev/null)" = "$stamp" ]; then
   say "the node image is there"
   exit 0
@@ -27,14 +27,25 @@ chmod 755 "$node"/usr/local/bin/* "$node"/kind/bin/*
 mkdir -p "$node"/etc/kubernetes/manifests "$node"/opt/cni/bin "$node"/etc/cni/net.d "$node"/kind/manifests
 cp "$KIND_CACHE"/cni/* "$node/opt/cni/bin/"
 cp "$bin"/{kubeadm,kubectl,kubelet} "$node/usr/bin/"
-cp "$bin/crictl" "$node/usr/local/bin/"
+cp "$bin"/{crictl,netpol} "$node/usr/local/bin/"
 for name in containerd ctr containerd-shim-runc-v2; do ln -sf /usr/bin/$name "$node/usr/local/bin/$name"; done
+
+# As the administrator of the node's own cluster, from the moment that there is one.
+cat >"$node/etc/systemd/system/netpol.service" <<'UNIT'
+[Unit]
+Description=NetworkPolicies
+StartLimitIntervalSec=0
+[Service]
+ExecStart=/usr/local/bin/netpol /etc/kubernetes/admin.conf
+Restart=always
+RestartSec=2
+UNIT
 
 # Debian's own containerd.service is in /lib, and kind's in /etc wins. They are
 # enabled by hand: no systemd runs here.
 wants=$node/etc/systemd/system/multi-user.target.wants
 mkdir -p "$wants"
-for unit in kubelet containerd undo-mount-hacks; do ln -sf /etc/systemd/system/$unit.service "$wants/$unit.service"; done
+for unit in kubelet containerd netpol undo-mount-hacks; do ln -sf /etc/systemd/system/$unit.service "$wants/$unit.service"; done
 ln -sf /dev/null "$node/etc/systemd/system/systemd-binfmt.service"
 
 chroot "$node" ctr oci spec |

@@ -87,8 +87,8 @@ func (c *Cluster) Address(ctx context.Context) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-// load brings images, archives of out/images, into the node.
-func (c *Cluster) load(ctx context.Context, root string, images ...string) error {
+// Load brings images, archives of out/images, into the node.
+func (c *Cluster) Load(ctx context.Context, root string, images ...string) error {
 	for _, image := range images {
 		archive := filepath.Join(root, "out", "images", image+".tar")
 		if _, err := run(ctx, "", "kind", "load", "image-archive", archive, "--name", c.Name); err != nil {

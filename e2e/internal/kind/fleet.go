@@ -62,6 +62,13 @@ func Start(ctx context.Context, o Options) (*Fleet, error) {
 	return f, nil
 }
 
+// WithHubOn is a fleet of clusters of this one, with the hub's place on another of
+// them. Nothing is installed.
+func (f *Fleet) WithHubOn(ctx context.Context, hub *Cluster, spokes ...*Cluster) (*Fleet, error) {
+	other := &Fleet{Options: f.Options, HubCluster: hub, SpokeClusters: spokes}
+	return other, other.findAddresses(ctx)
+}
+
 // Stop deletes the clusters.
 func (f *Fleet) Stop(ctx context.Context) error {
 	var err error
@@ -78,14 +85,14 @@ func (f *Fleet) createClusters(ctx context.Context) error {
 		if err := f.HubCluster.create(ctx); err != nil {
 			return err
 		}
-		return f.HubCluster.load(ctx, f.Root, "hub", "spoke", "consul", "vaultdev", "app")
+		return f.HubCluster.Load(ctx, f.Root, "hub", "spoke", "consul", "vaultdev", "app")
 	})
 	for _, c := range f.SpokeClusters {
 		group.Go(func() error {
 			if err := c.create(ctx); err != nil {
 				return err
 			}
-			return c.load(ctx, f.Root, "spoke", "app")
+			return c.Load(ctx, f.Root, "spoke", "app")
 		})
 	}
 	return group.Wait()

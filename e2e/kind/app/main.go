@@ -1,11 +1,13 @@
 // Command app is a workload of the kind tests. It serves at :8080 what a container
-// sees: /file?path= a file, /env?name= a variable of its environment. With -require it
-// ends at once when a variable is missing, as a database without its password does.
+// sees: /file?path= a file, /env?name= a variable of its environment, /dial?address=
+// whether a TCP port lets it in. With -require it ends at once when a variable is
+// missing, as a database without its password does.
 package main
 
 import (
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"time"
@@ -29,7 +31,24 @@ func main() {
 	http.HandleFunc("GET /env", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, os.Getenv(r.FormValue("name"))) //nolint:gosec // G705: no browser reads it
 	})
+	http.HandleFunc("GET /dial", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, dial(r.FormValue("address")))
+	})
 	server := &http.Server{Addr: ":8080", ReadHeaderTimeout: 10 * time.Second}
 	fmt.Fprintln(os.Stderr, "app:", server.ListenAndServe())
 	os.Exit(1)
+}
+
+// dial says "open" or "closed", or what else is wrong, such as a name that is not known.
+func dial(address string) string {
+	ip, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return err.Error()
+	}
+	conn, err := net.DialTimeout("tcp", ip.String(), 5*time.Second) //nolint:gosec // G704: it is there to show what it reaches
+	if err != nil {
+		return "closed"
+	}
+	_ = conn.Close()
+	return "open"
 }
