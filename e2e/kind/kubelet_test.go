@@ -12,30 +12,41 @@ import (
 )
 
 // testGuard finds that a packet to an address outside is dropped by the node's own
-// rule: 192.0.2.1 is nobody's (RFC 5737), so the rule's counter is what tells.
+// rule, from the node and from a pod: 192.0.2.1 is nobody's (RFC 5737), so the rule's
+// counter is what tells.
 func testGuard(t *testing.T) {
 	for _, c := range append(fleet.SpokeClusters, hub()) {
-		dropped := func() string {
-			out, err := c.OnNode(t.Context(), "iptables", "-t", "mangle", "-vnxL", "POSTROUTING")
-			if err != nil {
-				t.Fatal(err)
-			}
-			for line := range strings.Lines(out) {
-				if strings.Contains(line, "no egress") {
-					return strings.Fields(line)[0]
-				}
-			}
-			t.Fatalf("%s has no guard", c.Name)
-			return ""
-		}
-		before := dropped()
+		pod := visitor{c, "guard", "visitor", ""}
+		visit(t, pod)
+		begin := dropped(t, c)
 		if _, err := c.OnNode(t.Context(), "curl", "-s", "--max-time", "2", "http://192.0.2.1/"); err == nil {
 			t.Errorf("%s: an address of nobody answers", c.Name)
 		}
-		if after := dropped(); after == before {
-			t.Errorf("%s: the guard has dropped nothing", c.Name)
+		node := dropped(t, c)
+		if node == begin {
+			t.Errorf("%s: the guard has dropped nothing of the node", c.Name)
+		}
+		pod.finds(t, "192.0.2.1:80", "closed")
+		if dropped(t, c) == node {
+			t.Errorf("%s: the guard has dropped nothing of a pod", c.Name)
 		}
 	}
+}
+
+// dropped is how many packets the guard of a cluster's node has dropped.
+func dropped(t *testing.T, c *kind.Cluster) string {
+	t.Helper()
+	out, err := c.OnNode(t.Context(), "iptables", "-t", "mangle", "-vnxL", "POSTROUTING")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, "no egress") {
+			return strings.Fields(line)[0]
+		}
+	}
+	t.Fatalf("%s has no guard", c.Name)
+	return ""
 }
 
 const consumers = `

@@ -112,11 +112,11 @@ func policies(t *testing.T, spokes ...string) kind.Values {
 	return values
 }
 
-// hubPods are the addresses of the hub's pods.
+// hubPods are the addresses of the hub's pods that stay.
 func hubPods(t *testing.T) []string {
 	t.Helper()
 	return strings.Fields(kubectl(t, hub(), "get", "pods", "-n", stage.Namespace, "-l", "app.kubernetes.io/component=hub",
-		"--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].status.podIP}"))
+		"-o", "go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.status.podIP}} {{end}}{{end}}"))
 }
 
 // testPolicies narrows the charts' NetworkPolicies as far as their values go. What is
