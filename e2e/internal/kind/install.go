@@ -24,14 +24,14 @@ const hubReplicas = 2
 type Values map[string]any
 
 // Install installs or upgrades a release of a chart of the product, or of the folder
-// of another one, and waits until it is ready.
+// of another one, and waits until it is ready. Flags that a story has added by hand go.
 func (c *Cluster) Install(ctx context.Context, f *Fleet, release, chart string, values Values) error {
 	text, err := json.Marshal(values)
 	if err != nil {
 		return err
 	}
 	_, err = run(ctx, string(text), f.Helm, "--kubeconfig", c.kubeconfig(), "upgrade", "--install", release, f.chart(chart),
-		"--namespace", stage.Namespace, "--create-namespace", "--values", "-", "--wait", "--timeout", "10m")
+		"--namespace", stage.Namespace, "--create-namespace", "--values", "-", "--force-conflicts", "--wait", "--timeout", "10m")
 	return err
 }
 
