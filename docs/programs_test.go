@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -94,27 +95,32 @@ func goCommand(s *stage, c *command) error {
 	return fmt.Errorf("nothing checks %s", strings.Join(c.words, " "))
 }
 
-// testCommand says whether go test would find what it is told to run.
+// testCommand says whether go test would find what it is told to run. Every flag that
+// pages give it has a value.
 func testCommand(args []string) error {
-	dir := args[0]
+	at := slices.IndexFunc(args, func(word string) bool { return strings.HasPrefix(word, "./") })
+	if at < 0 {
+		return errors.New("names no package")
+	}
+	dir := args[at]
 	text, err := sources(dir, "*_test.go")
 	if err != nil {
 		return err
 	}
-	for n := 1; n < len(args); n++ {
-		name := strings.TrimPrefix(args[n], "-")
-		known := flag.Lookup("test." + name)
-		if known == nil {
-			if err := definesFlags(dir, args[n:n+1]); err != nil {
+	args = slices.Delete(slices.Clone(args), at, at+1)
+	if len(args)%2 != 0 {
+		return fmt.Errorf("a flag has no value: %q", args)
+	}
+	for pair := range slices.Chunk(args, 2) {
+		name, value := strings.TrimPrefix(pair[0], "-"), pair[1]
+		if flag.Lookup("test."+name) == nil {
+			if err := definesFlags(dir, pair[:1]); err != nil {
 				return err
 			}
 		}
-		if n++; n == len(args) {
-			return fmt.Errorf("-%s has no value", name)
-		}
 		prefix, selects := map[string]string{"run": "Test", "bench": "Benchmark", "fuzz": "Fuzz"}[name]
-		if selects && args[n] != "^$" && !matches(text, prefix, args[n]) {
-			return fmt.Errorf("-%s %s matches no function of %s", name, args[n], dir)
+		if selects && value != "^$" && !matches(text, prefix, value) {
+			return fmt.Errorf("%s %s matches no function of %s", pair[0], value, dir)
 		}
 	}
 	return nil
