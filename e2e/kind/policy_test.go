@@ -180,8 +180,14 @@ func testEgress(t *testing.T) {
 		visitor
 		address, want string
 	}{
-		{asHub, apiServer, "open"}, {asHub, consul, "open"}, {asHub, page, "closed"}, {stranger, page, "open"},
-		{asAgent, apiServer, "open"}, {asAgent, fleet.HubAddress, "open"}, {asAgent, outside, "closed"}, {abroad, outside, "open"},
+		{asHub, apiServer, "open"},
+		{asHub, consul, "open"},
+		{asHub, page, "closed"},
+		{stranger, page, "open"},
+		{asAgent, apiServer, "open"},
+		{asAgent, fleet.HubAddress, "open"},
+		{asAgent, outside, "closed"},
+		{abroad, outside, "open"},
 	} {
 		is.finds(t, is.address, is.want)
 	}

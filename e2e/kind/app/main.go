@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"net"
@@ -32,7 +33,7 @@ func main() {
 		_, _ = fmt.Fprint(w, os.Getenv(r.FormValue("name"))) //nolint:gosec // G705: no browser reads it
 	})
 	http.HandleFunc("GET /dial", func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprint(w, dial(r.FormValue("address")))
+		_, _ = fmt.Fprint(w, dial(r.Context(), r.FormValue("address"))) //nolint:gosec // G705: no browser reads it
 	})
 	server := &http.Server{Addr: ":8080", ReadHeaderTimeout: 10 * time.Second}
 	fmt.Fprintln(os.Stderr, "app:", server.ListenAndServe())
@@ -40,12 +41,13 @@ func main() {
 }
 
 // dial says "open" or "closed", or what else is wrong, such as a name that is not known.
-func dial(address string) string {
+func dial(ctx context.Context, address string) string {
 	ip, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return err.Error()
 	}
-	conn, err := net.DialTimeout("tcp", ip.String(), 5*time.Second) //nolint:gosec // G704: it is there to show what it reaches
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp", ip.String())
 	if err != nil {
 		return "closed"
 	}
