@@ -204,3 +204,23 @@ func TestLoad_ASpokeThatDoesNotReadDelaysNobodyAndIsCut(t *testing.T) {
 	}
 	t.Logf("the hub\n  before: %s\n  after:  %s", figures(before), figures(usage(t)))
 }
+
+// What a hub runs at once grows with clusters and documents, never with Renders.
+func TestLoad_RendersTakeNoGoroutine(t *testing.T) {
+	const renders, session = 4_000, 40 // a session takes about twenty goroutines
+	putConsul(t, "bounded/app.json", `{"colour":"red"}`)
+	consulClass(t, "bounded", "bounded/", countRequests(t))
+	specs := make([]*fleetv1.RenderSpec, 0, renders)
+	for n := range renders {
+		specs = append(specs, wants(fmt.Sprint("r-", n), "bounded", "bounded/app.json"))
+	}
+	before := usage(t)
+	c := join(t, "bounded", 1, nil, specs...)
+	c.areCurrent(t)
+	var after stage.Usage
+	gomega.NewWithT(t).Eventually(func() float64 {
+		after = usage(t)
+		return after.Goroutines
+	}).WithTimeout(patience).Should(gomega.BeNumerically("<=", before.Goroutines+session))
+	t.Logf("%d Renders of a cluster, of one document\n  before: %s\n  after:  %s", renders, figures(before), figures(after))
+}

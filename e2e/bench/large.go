@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// quiet is how long an idle hub is looked at.
-	quiet = 30 * time.Second
+	// quiet is how long an idle hub is looked at, settling how long it is left alone before.
+	quiet, settling = 30 * time.Second, 90 * time.Second
 	// newRenders are how many arrive late in a busy fleet, one after the other.
 	newRenders = 20
 )
@@ -45,35 +45,53 @@ func large(ctx context.Context, r *rig) error {
 	return f.leave(ctx)
 }
 
-// idle looks at a hub to which nothing happens.
+// idle looks at a hub to which nothing happens any more: at once, while it writes down
+// what it is connected to, and when it came to rest.
 func (r *rig) idle(ctx context.Context, phase string, _ *fakes) error {
-	before, err := r.stage.Hub.Usage(ctx)
-	if err != nil {
+	if err := r.look(ctx, phase, "just connected"); err != nil {
 		return err
 	}
-	asked := r.front.requests.Load()
-	if err := r.whileProfiled(ctx, "idle", func() error {
-		select {
-		case <-time.After(quiet):
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}); err != nil {
+	if err := wait(ctx, settling); err != nil {
 		return err
 	}
-	after, err := r.stage.Hub.Usage(ctx)
-	if err != nil {
+	if err := r.whileProfiled(ctx, "idle", func() error { return r.look(ctx, phase, "idle") }); err != nil {
 		return err
 	}
-	r.report.add(phase, "hub's processor time while idle", 100*(after.CPU-before.CPU)/quiet.Seconds(), "% of a core")
-	r.report.add(phase, "requests to Consul while idle", float64(r.front.requests.Load()-asked)/quiet.Seconds(), "/s")
 	for _, kind := range []string{profileHeap, profileGoroutines} {
 		if err := r.keepProfile(ctx, "idle", kind); err != nil {
 			return err
 		}
 	}
 	return r.reportUsage(ctx, phase, "idle")
+}
+
+// look measures a hub that is left alone.
+func (r *rig) look(ctx context.Context, phase, state string) error {
+	before, err := r.stage.Hub.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	asked := r.front.requests.Load()
+	if err := wait(ctx, quiet); err != nil {
+		return err
+	}
+	after, err := r.stage.Hub.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	r.report.add(phase, "hub's processor time, "+state, 100*(after.CPU-before.CPU)/quiet.Seconds(), "% of a core")
+	r.report.add(phase, "requests to Consul, "+state, float64(r.front.requests.Load()-asked)/quiet.Seconds(), "/s")
+	return nil
+}
+
+// wait waits, or answers the context's error.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // changeForAll changes one document that every spoke has.

@@ -29,11 +29,14 @@ type Identity struct {
 	Cluster string
 	// NotAfter is when that certificate ends.
 	NotAfter time.Time
+
+	roots *x509.CertPool // that it was verified with
 }
 
 // Verifier verifies client certificates.
 type Verifier struct {
-	// Roots that a certificate must have been signed by, as of now.
+	// Roots that a certificate must have been signed by, as of now: the same pool until
+	// they change.
 	Roots func() *x509.CertPool
 	// TrustDomain of the identities.
 	TrustDomain string
@@ -57,13 +60,24 @@ func (v *Verifier) Identify(ctx context.Context) (Identity, error) {
 
 // verify looks at the certificate alone: what signs the certificates of spokes is
 // known, and what a peer sends along to lead to it does not count.
+// Confirm is Identify for a connection that was identified before. A certificate that
+// was verified stays so until it ends or the roots change: no signature is computed anew
+// before.
+func (v *Verifier) Confirm(ctx context.Context, before Identity) (Identity, error) {
+	if before.roots != nil && before.roots == v.Roots() && v.Now().Before(before.NotAfter) {
+		return before, nil
+	}
+	return v.Identify(ctx)
+}
+
 func (v *Verifier) verify(leaf *x509.Certificate) (Identity, error) {
 	now := v.Now()
 	if now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
 		return Identity{}, &identity.Error{Reason: identity.ReasonCertificateExpired, Message: "the client certificate is over or not yet begun"}
 	}
+	roots := v.Roots()
 	if _, err := leaf.Verify(x509.VerifyOptions{
-		Roots: v.Roots(), CurrentTime: now,
+		Roots: roots, CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}); err != nil {
 		return Identity{}, &identity.Error{Reason: identity.ReasonCertificateInvalid, Message: "the client certificate chains to no root of this hub"}
@@ -72,7 +86,7 @@ func (v *Verifier) verify(leaf *x509.Certificate) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return Identity{Cluster: cluster, NotAfter: leaf.NotAfter}, nil
+	return Identity{Cluster: cluster, NotAfter: leaf.NotAfter, roots: roots}, nil
 }
 
 // codeOf says which gRPC code goes with a reason.

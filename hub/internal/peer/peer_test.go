@@ -1,6 +1,7 @@
 package peer_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -143,6 +144,69 @@ func TestVerifier_Identify(t *testing.T) {
 			}
 		})
 	}
+}
+
+// confirmer answers whether who called first may still call.
+type confirmer struct {
+	fleetv1.UnimplementedEnrollmentServiceServer
+	peers *peer.Verifier
+	seen  peer.Identity
+}
+
+func (c *confirmer) Enroll(ctx context.Context, _ *fleetv1.EnrollRequest) (*fleetv1.EnrollResponse, error) {
+	got, err := c.peers.Confirm(ctx, c.seen)
+	if err == nil {
+		c.seen = got
+	}
+	return &fleetv1.EnrollResponse{}, peer.Status(err)
+}
+
+func TestVerifier_Confirm(t *testing.T) {
+	own, other := newRoot(t), newRoot(t)
+	ca, err := authority.New(spoketest.TrustDomain, own.certPEM, own.keyPEM, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		roots  *x509.CertPool // from then on; nil for the same
+		passed time.Duration
+		want   string
+	}{
+		"a certificate that was verified stays so":         {nil, 0, ""},
+		"one whose root is among others by now stays so":   {pool(own, other), 0, ""},
+		"one whose root was retired counts no more":        {pool(other), 0, identity.ReasonCertificateInvalid},
+		"one that is over counts no more":                  {nil, 2 * time.Hour, identity.ReasonCertificateExpired},
+		"one that is over counts no more after a rotation": {pool(own, other), 2 * time.Hour, identity.ReasonCertificateExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			roots, passed := ca.Roots(), time.Duration(0)
+			service := &confirmer{peers: &peer.Verifier{
+				Roots:       func() *x509.CertPool { return roots },
+				TrustDomain: ca.TrustDomain(), Now: func() time.Time { return time.Now().Add(passed) },
+			}}
+			port := spoketest.Serve(t, ca, func(s *grpc.Server) { fleetv1.RegisterEnrollmentServiceServer(s, service) })
+			client := fleetv1.NewEnrollmentServiceClient(port.Dial(t, own.sign(t, nil, "spiffe://fleet.example/spoke/prod")))
+			if _, err := client.Enroll(t.Context(), &fleetv1.EnrollRequest{}); err != nil || service.seen.Cluster != "prod" {
+				t.Fatalf("the first call: %+v, %v", service.seen, err)
+			}
+			roots, passed = cmp.Or(tc.roots, roots), tc.passed
+			_, err := client.Enroll(t.Context(), &fleetv1.EnrollRequest{})
+			if got := spoketest.VerdictOf(err).Reason; got != tc.want {
+				t.Errorf("reason %q, want %q (%v)", got, tc.want, err)
+			}
+			if service.seen.Cluster != "prod" {
+				t.Errorf("the cluster became %q", service.seen.Cluster)
+			}
+		})
+	}
+}
+
+func pool(roots ...*root) *x509.CertPool {
+	p := x509.NewCertPool()
+	for _, r := range roots {
+		p.AppendCertsFromPEM(r.certPEM)
+	}
+	return p
 }
 
 func between(from, to time.Duration) func(*x509.Certificate) {

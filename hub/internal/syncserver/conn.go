@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"dynamic-config.rs/fleet/hub/internal/fleet"
+	"dynamic-config.rs/fleet/hub/internal/peer"
 	"dynamic-config.rs/fleet/internal/identity"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
@@ -41,7 +42,9 @@ type conn struct {
 	session *fleet.Session
 	// notAfter is when the session ends whatever happens.
 	notAfter time.Time
-	// unverified says why the certificate counts no more; of the handler alone.
+	// peer is who was verified last, unverified why its certificate counts no more; of
+	// the handler alone.
+	peer       peer.Identity
 	unverified error
 
 	frames chan *fleetv1.SessionRequest
@@ -59,9 +62,9 @@ type conn struct {
 	keys       *rate.Limiter
 }
 
-func newConn(s *Server, stream fleetv1.SyncService_SessionServer, cluster string) *conn {
+func newConn(s *Server, stream fleetv1.SyncService_SessionServer, id peer.Identity) *conn {
 	return &conn{
-		server: s, stream: stream, cluster: cluster,
+		server: s, stream: stream, cluster: id.Cluster, peer: id,
 		frames: make(chan *fleetv1.SessionRequest), over: make(chan error, 2), drains: make(chan *fleetv1.Drain, 1),
 		inventory: inventory{max: s.cfg.MaxRenders}, deliveries: deliveries{max: s.cfg.MaxRenders},
 		keys: rate.NewLimiter(rate.Every(keysInterval), keysBurst),
@@ -171,7 +174,7 @@ func (c *conn) verify(ctx context.Context, end *time.Timer) {
 	if c.unverified != nil {
 		return
 	}
-	if _, c.unverified = c.server.cfg.Peers.Identify(ctx); c.unverified != nil {
+	if c.peer, c.unverified = c.server.cfg.Peers.Confirm(ctx, c.peer); c.unverified != nil {
 		c.drain(fleetv1.Drain_REASON_AGE, unverifiedDrain*c.server.cfg.Heartbeat)
 		end.Reset(min(unverifiedEnd*c.server.cfg.Heartbeat, time.Until(c.notAfter)))
 	}

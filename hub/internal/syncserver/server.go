@@ -62,6 +62,8 @@ type Registry interface {
 // Identifier verifies the client certificate of a stream.
 type Identifier interface {
 	Identify(ctx context.Context) (peer.Identity, error)
+	// Confirm verifies again who was identified before.
+	Confirm(ctx context.Context, before peer.Identity) (peer.Identity, error)
 }
 
 // Config is what a Server needs. Durations and bounds of 0 mean the defaults.
@@ -144,7 +146,7 @@ func (s *Server) serve(ctx context.Context, stream fleetv1.SyncService_SessionSe
 	if s.isDraining() {
 		return errDraining
 	}
-	c := newConn(s, stream, id.Cluster)
+	c := newConn(s, stream, id)
 	go c.receive(ctx)
 	hello, err := c.hello(ctx)
 	if err != nil {
