@@ -6,7 +6,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -48,9 +50,7 @@ func inspect(t *testing.T, tag string) image {
 		t.Fatal(err)
 	}
 	for _, layer := range manifest[0].Layers {
-		for name, data := range untar(t, bytes.NewReader(saved[layer])) {
-			built.files[name] = data
-		}
+		maps.Copy(built.files, untar(t, bytes.NewReader(saved[layer])))
 	}
 	return built
 }
@@ -61,7 +61,7 @@ func untar(t *testing.T, from io.Reader) map[string][]byte {
 	files := map[string][]byte{}
 	for r := tar.NewReader(from); ; {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files
 		}
 		if err != nil {
