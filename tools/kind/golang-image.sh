@@ -16,9 +16,9 @@ step "debootstrap" "$KIND_SCRIPTS/node-rootfs.sh"
 files=$KIND_CACHE/golang
 modules=$KIND_CACHE/modules
 rm -rf "$files" "$modules"
-# Out of the machine's cache into one of its own, so that the image holds the product's
-# modules and no more.
-proxy=file://$(go env GOMODCACHE)/cache/download
+# Out of the machine's cache, as far as it has them, into one of its own, so that the
+# image holds the product's modules and no more.
+proxy=file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)
 GOMODCACHE=$modules GOFLAGS=-modcacherw GOPROXY=$proxy go mod download
 cp -a "$KIND_CACHE/rootfs" "$files"
 cp -a "$(go env GOROOT)" "$files/usr/local/go"
