@@ -32,7 +32,8 @@ type page struct {
 	headings []string
 }
 
-// pages are the pages for people: those of this folder, and those at the root.
+// pages are the pages for people: those of this folder, those at the root, and those that
+// stand beside what they speak of.
 func pages(t *testing.T) []page {
 	t.Helper()
 	names := []string{"README.md", "AGENTS.md", "CONTRIBUTING.md"}
@@ -44,6 +45,15 @@ func pages(t *testing.T) []page {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, pattern := range []string{"deploy/*/*/README.md", "tools/*/README.md"} {
+		beside, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(beside) == 0 {
+			t.Fatalf("%s: %d pages, %v", pattern, len(beside), err)
+		}
+		for _, name := range beside {
+			names = append(names, filepath.ToSlash(strings.TrimPrefix(name, root+string(filepath.Separator))))
+		}
 	}
 	all := make([]page, 0, len(names))
 	for _, name := range names {
@@ -93,8 +103,11 @@ func TestPages_EveryBlockIsOfAKindThatIsChecked(t *testing.T) {
 			t.Errorf("%s: a fence that is no fence", p.name)
 		}
 		for _, b := range p.blocks {
-			if !p.decision() && !slices.Contains(kinds, b.lang) {
+			if !slices.Contains(kinds, b.lang) {
 				t.Errorf("%s: a block of %q", b.at, b.lang)
+			}
+			if b.lang == "console" && p.decision() {
+				t.Errorf("%s: a decision tells what was; a command belongs on a page that is kept true", b.at)
 			}
 			if b.lang == "console" && !strings.HasPrefix(b.text, "$ ") {
 				t.Errorf("%s: the block shows no command", b.at)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,6 +30,24 @@ func TestPages_NameTestsThatExist(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a stranger runs first is two commands, and no third.
+func TestReadme_TheQuickStartIsTwoCommands(t *testing.T) {
+	var lines []string
+	for _, p := range pages(t) {
+		if p.name != "README.md" {
+			continue
+		}
+		for _, c := range p.commands(t) {
+			if c.inBlock {
+				lines = append(lines, strings.Join(c.words, " "))
+			}
+		}
+	}
+	if want := []string{"make demo", "make test"}; !slices.Equal(lines, want) {
+		t.Errorf("want %q, got %q", want, lines)
 	}
 }
 

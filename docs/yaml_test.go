@@ -1,6 +1,8 @@
 package docs_test
 
 import (
+	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"dynamic-config.rs/fleet/internal/testbin"
+	"dynamic-config.rs/fleet/internal/testenv"
 )
 
 // An example is taken by a real API server as it stands, or by the program that it is for.
@@ -31,7 +34,9 @@ func TestPages_EveryYAMLBlockIsTaken(t *testing.T) {
 				first, _, _ := strings.Cut(b.text, "\n")
 				switch chart := valuesOf.FindStringSubmatch(first); {
 				case chart != nil:
-					template(t, chart[1], "--values", write(t, "values.yaml", b.text))
+					if err := template(t, chart[1], withNeeded(t, chart[1], []string{"--values", write(t, "values.yaml", b.text)})...); err != nil {
+						t.Error(err)
+					}
 				case first == "# kustomization.yaml":
 					kustomize(t, b.text)
 				default:
@@ -67,6 +72,32 @@ func TestPages_EveryManifestInACommandIsTaken(t *testing.T) {
 	}
 	if checked < 2 {
 		t.Errorf("only %d manifests", checked)
+	}
+}
+
+// A policy is taken by a real Vault, a line of JSON by a parser.
+func TestPages_EveryOtherExampleIsTaken(t *testing.T) {
+	checked := map[string]int{}
+	for _, p := range pages(t) {
+		for _, b := range p.blocks {
+			checked[b.lang]++
+			switch b.lang {
+			case "hcl":
+				vault := testenv.Vault(t)
+				if err := vault.Call(t.Context(), http.MethodPut, "sys/policies/acl/page", map[string]string{"policy": b.text}, nil); err != nil {
+					t.Errorf("%s: %v", b.at, err)
+				}
+			case "json":
+				for line := range strings.Lines(b.text) {
+					if !json.Valid([]byte(line)) {
+						t.Errorf("%s: no JSON: %s", b.at, line)
+					}
+				}
+			}
+		}
+	}
+	if checked["hcl"] == 0 || checked["json"] == 0 {
+		t.Errorf("checked %v", checked)
 	}
 }
 

@@ -66,7 +66,7 @@ func hintFor(err error) string {
 	case clientcmd.IsEmptyConfig(err), clientcmd.IsContextNotFound(err):
 		return "name a cluster with --kubeconfig and --context"
 	case apimeta.IsNoMatchError(err):
-		return "is this the right cluster? " + flag + " names another; helm install deploy/charts/crds installs what is missing"
+		return "is this the right cluster? " + flag + " names another; helm install crds deploy/charts/crds -n dynamic-config-system installs what is missing"
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return "dynconf doctor lists the rights that are missing"
 	case apierrors.IsNotFound(err):

@@ -64,7 +64,7 @@ func TestSharesKey(t *testing.T) {
 
 func TestScript(t *testing.T) {
 	install := Install{Cluster: "prod-eu", HubAddress: "hub.example:8443", CAFile: "hub-ca.crt", Namespace: "dynamic-config"}
-	want := `helm install dynamic-config-spoke deploy/charts/spoke \
+	want := `helm install spoke deploy/charts/spoke \
   --namespace dynamic-config --create-namespace \
   --set cluster=prod-eu \
   --set hub.address=hub.example:8443 \
@@ -78,7 +78,7 @@ func TestScript(t *testing.T) {
 	install.Context, install.Kubeconfig, install.JoinToken = "admin@prod's", "/home/a b/config", "dcj_x"
 	want = `kubectl --kubeconfig '/home/a b/config' --context 'admin@prod'\''s' create namespace dynamic-config
 kubectl --kubeconfig '/home/a b/config' --context 'admin@prod'\''s' --namespace dynamic-config create secret generic dynamic-config-join-token --from-literal=token=dcj_x
-helm install dynamic-config-spoke deploy/charts/spoke \
+helm install spoke deploy/charts/spoke \
   --namespace dynamic-config --create-namespace \
   --set cluster=prod-eu \
   --set hub.address=hub.example:8443 \

@@ -30,7 +30,7 @@ type Install struct {
 func (i *Install) Script() string {
 	namespace := quote(i.Namespace)
 	helm := []string{
-		"helm install dynamic-config-spoke deploy/charts/spoke",
+		"helm install spoke deploy/charts/spoke",
 		"--namespace " + namespace + " --create-namespace",
 		"--set cluster=" + quote(i.Cluster),
 		"--set hub.address=" + quote(i.HubAddress),
