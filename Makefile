@@ -16,6 +16,8 @@ TOOL           := go tool -modfile=tools/go.mod
 CONTROLLER_GEN := $(TOOL) controller-gen
 BUF            := $(TOOL) buf
 GOLANGCI_LINT  := $(TOOL) golangci-lint
+# Without the discovery of targets: half of the packages, and the clients of every cloud.
+PROMTOOL       := go run -C tools/promql -tags remove_all_sd github.com/prometheus/prometheus/cmd/promtool
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -50,7 +52,7 @@ NAME          ?= north
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} \
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: tools
 tools: ## Build the tools that the targets here use, ahead of their first use
@@ -158,7 +160,9 @@ test: testbin browser build ## Run every test, on real servers, with the race de
 	@$(MAKE) test-alerts
 
 .PHONY: test-alerts
-test-alerts: ## Evaluate the alerts on recorded series, by Prometheus's engine
+test-alerts: ## Check the alerts, and play them on recorded series, with promtool
+	$(PROMTOOL) check rules --lint=all --lint-fatal $(CURDIR)/deploy/alerts/*.yaml
+	$(PROMTOOL) test rules $(CURDIR)/deploy/alerts/tests/*.yaml
 	cd tools/promql && go vet ./... && go test -count=1 ./... # the rules are outside the module: no cache sees them
 
 .PHONY: screenshots
@@ -178,7 +182,13 @@ e2e-kind: build ## Play every story on kind clusters; builds engine, node and im
 	tools/kind/images.sh
 	@# What the run compiles is fetched here: it has no network there.
 	$(TOOL) -n helm >/dev/null && go vet -tags kind ./e2e/...
-	KEEP=$(KEEP) tools/kind/run.sh go test -tags kind -count=1 -v -timeout 90m ./e2e/kind
+	KEEP=$(KEEP) tools/kind/run.sh go test -tags kind -count=1 -v -p 1 -timeout 90m ./e2e/kind ./e2e/dockerfile
+
+.PHONY: e2e-dockerfile
+e2e-dockerfile: ## Build the Dockerfile in an engine, and compare with make images; a part of e2e-kind
+	@$(MAKE) images ARCHITECTURES=$$(go env GOARCH) IMAGE_PREFIX=dynamic-config.e2e VERSION=e2e
+	go vet -tags kind ./e2e/dockerfile
+	tools/kind/run.sh go test -tags kind -count=1 -v -timeout 30m ./e2e/dockerfile
 
 .PHONY: bench
 bench: testbin build ## Load a real hub with BENCH="-spokes 1000 -renders 100"; the table goes to out/bench.json too

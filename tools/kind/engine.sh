@@ -28,6 +28,8 @@ start() {
   packages
   mkdir -p "$RUN" "$KIND_CACHE/bin"
   (cd "$KIND_SCRIPTS/kindrunc" && go build -trimpath -ldflags "-s -w" -o "$KIND_CACHE/bin/kindrunc" .)
+  # The client of the same package, whichever else is in PATH: it has BuildKit without a plugin.
+  ln -sf /usr/bin/docker "$KIND_CACHE/bin/docker"
   ip netns add "$NAMESPACE"
   inside ip link set lo up
   # --dns names a pod network's gateway, where nothing listens: names of outside are

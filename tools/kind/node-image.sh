@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 etcd=${1:?the etcd binary}
-stamp=$(cd "$KIND_SCRIPTS" && find . -type f ! -name '*.md' ! -name run.sh ! -name check.sh ! -name engine.sh ! -name images.sh ! -path './certmanager/*' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-16)
+stamp=$(cd "$KIND_SCRIPTS" && find . -type f ! -name '*.md' ! -name run.sh ! -name check.sh ! -name engine.sh ! -name images.sh ! -name golang-image.sh ! -path './certmanager/*' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-16)
 if [ "$(docker image inspect -f '{{.Config.Labels.stamp}}' $NODE_IMAGE 2>/dev/null)" = "$stamp" ]; then
   say "the node image is there"
   exit 0

@@ -29,6 +29,7 @@ inside=()
 if [ -z "${DOCKER_HOST:-}" ]; then
   "$KIND_SCRIPTS/engine.sh" start
   export DOCKER_HOST=unix://$KIND_RUN/docker.sock
+  "$KIND_SCRIPTS/golang-image.sh"
   inside=("$KIND_SCRIPTS/engine.sh" inside)
 fi
 

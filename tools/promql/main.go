@@ -50,7 +50,7 @@ func run(ctx context.Context, out io.Writer, scrapes, rules, dashboards string) 
 		return err
 	}
 	// What rules record is there for the queries behind them.
-	if err := newEvaluation(m, all).step(ctx, end); err != nil {
+	if err := m.record(ctx, all, end); err != nil {
 		return err
 	}
 	queries, err := panelsIn(dashboards)
