@@ -129,6 +129,24 @@ func TestRenders_ByWhoseTheyAre(t *testing.T) {
 	}
 }
 
+func TestRenders_WhenNoneIsToBeSeen(t *testing.T) {
+	const allReady = "Every Render in the clusters of this replica is ready."
+	secret := viewer(t, "none")
+	s := newSite(t)
+	if text := s.visit(secret, "/renders").all("main")[0].text(); !strings.Contains(text, "This replica holds no cluster.") || strings.Contains(text, allReady) {
+		t.Errorf("without a session: %s", text)
+	}
+	s = newSite(t, spokeCluster("prod-eu", with("hub-0", metav1.ConditionTrue, v1alpha1.ReasonConnected, time.Minute, v1alpha1.RenderCounts{})))
+	session, err := s.fleet.Connect("prod-eu", 1, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sessions["prod-eu"] = session
+	if text := s.visit(secret, "/renders").all("main")[0].text(); !strings.Contains(text, allReady) {
+		t.Errorf("with a session that has no Render: %s", text)
+	}
+}
+
 func TestRender_ItsWay(t *testing.T) {
 	s := newFleet(t)
 	secret := viewer(t, "way")
