@@ -103,7 +103,7 @@ func (a *app) trace(ctx context.Context, kind, name, agentNamespace string) (*tr
 	}
 	owner := target.Annotations[v1alpha1.AnnotationRender]
 	if owner == "" || target.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByValue {
-		return nil, failf("kubectl get "+strings.ToLower(kind)+" "+name+" --show-managed-fields -o yaml says who wrote it",
+		return nil, failf("kubectl get "+strings.ToLower(kind)+" "+name+" -n "+namespace+` -o jsonpath='{range .metadata.managedFields[*]}{.manager}{"\n"}{end}' says who wrote it`,
 			"%s %s/%s was not written by a Render", kind, namespace, name)
 	}
 	found := &trail{
