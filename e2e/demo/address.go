@@ -36,18 +36,19 @@ func (n *narrator) publishAddress(ctx context.Context, s *stage.Stage) error {
 	return nil
 }
 
-// publishedAddress is where the hub of a running demo is reached.
-func publishedAddress(ctx context.Context, config *clientcmdapi.Config) (string, error) {
+// hubClient asks the hub cluster of a demo.
+func hubClient(config *clientcmdapi.Config) (client.Client, error) {
 	hub, err := clientcmd.NewNonInteractiveClientConfig(*config, hubContext, nil, nil).ClientConfig()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	c, err := testenv.NewClient(hub)
-	if err != nil {
-		return "", err
-	}
+	return testenv.NewClient(hub)
+}
+
+// publishedAddress is where the hub of a running demo is reached.
+func publishedAddress(ctx context.Context, hub client.Reader) (string, error) {
 	service := &corev1.Service{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: stage.Namespace, Name: hubService}, service); err != nil {
+	if err := hub.Get(ctx, client.ObjectKey{Namespace: stage.Namespace, Name: hubService}, service); err != nil {
 		return "", fmt.Errorf("ask the hub cluster of the demo: %w", err)
 	}
 	ingress := service.Status.LoadBalancer.Ingress

@@ -25,7 +25,7 @@ func TestDemo_KeptLookedAtAndKilled(t *testing.T) {
 	temporary := t.TempDir()
 	demo := startMake(t, temporary, "demo", "KEEP=1")
 	demo.await(t, "The hub listens on ")
-	lines := regexp.MustCompile(`(?m)^    ((?:export|dynconf|kubectl) .*)$`).FindAllStringSubmatch(demo.out.String(), -1)
+	lines := regexp.MustCompile(`(?m)^    ((?:export|dynconf|kubectl|sed) .*)$`).FindAllStringSubmatch(demo.out.String(), -1)
 	var exports string
 	pasted := 0
 	for _, line := range lines {
@@ -45,26 +45,79 @@ func TestDemo_KeptLookedAtAndKilled(t *testing.T) {
 			t.Errorf("%s ended with %d:\n%s", line[1], code, said)
 		}
 	}
-	if pasted < 7 {
+	if pasted < 11 {
 		t.Errorf("the demo names %d commands:\n%s", pasted, demo.out.String())
 	}
+	showsPage(t, exports, demo.out.String())
+	refused(t, temporary, "west", "the demo has a cluster west: take another NAME")
+	refused(t, temporary, "No_Name", "the cluster's name is not a DNS label")
 
 	north := startMake(t, temporary, "demo-cluster", "NAME=north")
 	north.await(t, "The agent runs until ")
+	if said := north.out.String(); strings.Contains(said, "--replace-keys") {
+		t.Errorf("a new cluster has no keys to replace:\n%s", said)
+	}
 	if said, code := shell(t, exports+"dynconf doctor --context north --hub-context hub"); code != 0 {
 		t.Errorf("doctor of north ended with %d:\n%s", code, said)
 	}
-	north.end(t)
+	pid := regexp.MustCompile(`or kill (\d+)`).FindStringSubmatch(north.out.String())
+	if said, code := shell(t, "kill "+pid[1]); code != 0 {
+		t.Fatalf("kill ended with %d:\n%s", code, said)
+	}
+	north.awaitEnd(t, "Its SpokeCluster stays on the hub")
 	if said, code := shell(t, exports+"kubectl --context north version"); code == 0 {
 		t.Errorf("the context north is still there:\n%s", said)
 	}
+
+	again := startMake(t, temporary, "demo-cluster", "NAME=north")
+	again.await(t, "The agent runs until ")
+	if said := again.out.String(); !strings.Contains(said, "that ran before, with other keys: --replace-keys pins") {
+		t.Errorf("the replaced keys are not explained:\n%s", said)
+	}
 	demo.end(t)
+	again.awaitEnd(t, "The demo that it stood beside is gone")
+	refused(t, temporary, "north", "no demo runs here")
 	if left := processes(t, temporary); len(left) > 0 {
+		t.Errorf("still there: %v", left)
+	}
+	if left := folders(t, temporary); len(left) > 0 {
 		t.Errorf("still there: %v", left)
 	}
 	if _, err := os.Stat(filepath.Join("..", "..", "out", "demo.kubeconfig")); !os.IsNotExist(err) {
 		t.Errorf("the kubeconfig: %v", err)
 	}
+}
+
+// showsPage opens the fleet page as the demo says.
+func showsPage(t *testing.T, exports, said string) {
+	t.Helper()
+	url := regexp.MustCompile(`https://127\.0\.0\.1:\d+`).FindString(said)
+	token := regexp.MustCompile(`kubectl .* create token .*`).FindString(said)
+	page, code := shell(t, exports+`curl --silent --fail --insecure --header "Authorization: Bearer $(`+token+`)" `+url+`/`)
+	if code != 0 || !strings.Contains(page, "of 2 accepted clusters connected") {
+		t.Errorf("the fleet page ended with %d:\n%s", code, page)
+	}
+}
+
+// refused has a cluster of a name refused, which leaves no folder.
+func refused(t *testing.T, temporary, name, want string) {
+	t.Helper()
+	before := folders(t, temporary)
+	r := startMake(t, temporary, "demo-cluster", "NAME="+name)
+	r.awaitEnd(t, want)
+	if after := folders(t, temporary); len(after) != len(before) || strings.Contains(r.out.String(), "the logs are kept") {
+		t.Errorf("%s leaves %v:\n%s", name, after, r.out.String())
+	}
+}
+
+// folders are those of demos.
+func folders(t *testing.T, temporary string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(temporary, "dynamic-config-demo-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // Whoever kills make -9 leaves nothing behind, either.
@@ -119,6 +172,19 @@ func (r *recipe) await(t *testing.T, text string) {
 	})
 	if err != nil {
 		t.Fatalf("make never wrote %q (%v):\n%s", text, err, r.out.String())
+	}
+}
+
+// awaitEnd waits for the end of make, by when it wrote a text.
+func (r *recipe) awaitEnd(t *testing.T, text string) {
+	t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(2 * patience):
+		t.Fatalf("make does not end:\n%s", r.out.String())
+	}
+	if !strings.Contains(r.out.String(), text) {
+		t.Errorf("make never wrote %q:\n%s", text, r.out.String())
 	}
 }
 

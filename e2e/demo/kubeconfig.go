@@ -42,7 +42,11 @@ func checkAlone(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // no file, or none that is of use to anybody
 	}
-	if _, err := publishedAddress(ctx, config); err != nil {
+	hub, err := hubClient(config)
+	if err == nil {
+		_, err = publishedAddress(ctx, hub)
+	}
+	if err != nil {
 		return nil //nolint:nilerr // it is of a demo that was killed
 	}
 	return fmt.Errorf("a demo runs here already: %s has its clusters", path)

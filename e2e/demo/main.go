@@ -13,10 +13,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -55,13 +53,9 @@ const interrupted = 130
 // errInterrupted: somebody ended the demo before its end.
 var errInterrupted = errors.New("interrupted")
 
-// run shows the story, or runs one more cluster where it is named.
-func run(ctx context.Context, out io.Writer, keep bool, cluster string) (err error) {
-	dir, err := os.MkdirTemp("", "dynamic-config-demo-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = cleanUp(dir, err) }()
+// run shows the story, or runs one more cluster where it is named. What refuses that
+// comes before the folder is made.
+func run(ctx context.Context, out io.Writer, keep bool, cluster string) error {
 	// client-go and gRPC speak to people only when they have something to say.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
@@ -70,21 +64,35 @@ func run(ctx context.Context, out io.Writer, keep bool, cluster string) (err err
 		return err
 	}
 	if cluster != "" {
-		return orInterrupted(ctx, further(ctx, n, dir, cluster))
+		beside, err := findDemo(ctx, cluster)
+		if err != nil {
+			return orInterrupted(ctx, err)
+		}
+		return inFolder(func(dir string) error {
+			return orInterrupted(ctx, further(ctx, n, beside, dir, cluster))
+		})
 	}
 	if keep {
 		if err := checkAlone(ctx); err != nil {
 			return err
 		}
 	}
-	return demo(ctx, n, dir, keep)
+	return inFolder(func(dir string) error { return demo(ctx, n, dir, keep) })
 }
 
 // demo brings everything up and tells the story.
 func demo(ctx context.Context, n *narrator, dir string, keep bool) (err error) {
 	n.say("Starting three real control planes (etcd, kube-apiserver, kube-controller-manager), a hub and two agents.")
 	began := time.Now()
-	s, err := stage.Start(ctx, stage.Options{Dir: dir, Spokes: []string{"east", "west"}})
+	options := stage.Options{Dir: dir, Spokes: []string{"east", "west"}}
+	page := ""
+	if keep {
+		if page, err = pageAddress(ctx); err != nil {
+			return err
+		}
+		options.HubArgs = []string{"--web-address=" + page}
+	}
+	s, err := stage.Start(ctx, options)
 	if err != nil {
 		return orInterrupted(ctx, err)
 	}
@@ -95,7 +103,7 @@ func demo(ctx context.Context, n *narrator, dir string, keep bool) (err error) {
 		return orInterrupted(ctx, err)
 	}
 	if keep {
-		return n.keep(ctx, s)
+		return n.keep(ctx, s, page)
 	}
 	n.say("Done. Stopping everything.")
 	return nil
@@ -107,28 +115,4 @@ func orInterrupted(ctx context.Context, err error) error {
 		return errInterrupted
 	}
 	return err
-}
-
-// cleanUp removes the demo's folder. After a failure the logs stay, and nothing else:
-// beside them are keys and the whole of etcd.
-func cleanUp(dir string, failed error) error {
-	if failed == nil || errors.Is(failed, errInterrupted) {
-		return errors.Join(failed, os.RemoveAll(dir))
-	}
-	fmt.Fprintf(os.Stderr, "\nthe logs are kept in %s\n", dir)
-	return errors.Join(failed, keepLogs(dir))
-}
-
-func keepLogs(dir string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(path) == ".log" {
-			return err
-		}
-		return root.Remove(path)
-	})
 }
