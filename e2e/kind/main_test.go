@@ -106,7 +106,7 @@ func TestKind(t *testing.T) {
 // or the other: they play on processes alone.
 var processes = strings.Join([]string{
 	"^TestReplicas_", "^TestPage_", "^TestMetrics_", "^TestTraces_", "^TestLogLevel_", "^TestCanary_NothingThatIsTold",
-	"^TestCanary_AStoreCredential/^no_(span|metric)", "^TestLoad_TwoThousandReconnects", "^TestLoad_ASpokeThatDoesNotRead",
+	"^TestCanary_AStoreCredential/^no_(span|metric)", "^TestLoad_TwoThousandReconnects", "^TestLoad_RendersTakeNoGoroutine", "^TestLoad_ASpokeThatDoesNotRead",
 }, "|")
 
 // testStories plays package e2e on this fleet.

@@ -58,8 +58,6 @@ func (v *Verifier) Identify(ctx context.Context) (Identity, error) {
 	return v.verify(info.State.PeerCertificates[0])
 }
 
-// verify looks at the certificate alone: what signs the certificates of spokes is
-// known, and what a peer sends along to lead to it does not count.
 // Confirm is Identify for a connection that was identified before. A certificate that
 // was verified stays so until it ends or the roots change: no signature is computed anew
 // before.
@@ -70,6 +68,8 @@ func (v *Verifier) Confirm(ctx context.Context, before Identity) (Identity, erro
 	return v.Identify(ctx)
 }
 
+// verify looks at the certificate alone: what signs the certificates of spokes is
+// known, and what a peer sends along to lead to it does not count.
 func (v *Verifier) verify(leaf *x509.Certificate) (Identity, error) {
 	now := v.Now()
 	if now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {

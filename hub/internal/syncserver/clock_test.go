@@ -71,7 +71,7 @@ type prodUntil struct {
 
 func (p prodUntil) Confirm(ctx context.Context, _ peer.Identity) (peer.Identity, error) {
 	if time.Now().Before(p.retired) {
-		return p.prod.Identify(ctx)
+		return p.Identify(ctx)
 	}
 	return peer.Identity{}, &identity.Error{Reason: identity.ReasonCertificateInvalid, Message: "no root"}
 }
