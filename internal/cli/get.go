@@ -64,7 +64,7 @@ func newGetClasses(a *app) *cobra.Command {
 		connect: func() ([]*kube.Conn, error) { return each(a.clusters.Hub()) },
 		lists:   []client.ObjectList{&v1alpha1.ClusterDynamicConfigClassList{}, &v1alpha1.DynamicConfigClassList{}},
 	}
-	cmd := g.command("classes", "class", "dcc", "cdcc")
+	cmd := g.commandOfHub("classes", "class", "dcc", "cdcc")
 	cmd.Short = "List the classes of the hub, of both kinds"
 	cmd.ValidArgsFunction = a.completeClasses()
 	return cmd
@@ -77,7 +77,7 @@ func newGetClusters(a *app, use string) *cobra.Command {
 		connect: func() ([]*kube.Conn, error) { return each(a.clusters.Hub()) },
 		lists:   []client.ObjectList{&v1alpha1.SpokeClusterList{}},
 	}
-	cmd := g.command(use, "cluster", "spokecluster", "spokeclusters", "spc")
+	cmd := g.commandOfHub(use, "cluster", "spokecluster", "spokeclusters", "spc")
 	cmd.Short = "List the clusters of the fleet"
 	cmd.ValidArgsFunction = a.completeClusters(false)
 	return cmd
@@ -96,6 +96,8 @@ type getter struct {
 	lists      []client.ObjectList
 	places     []string // names of the connections where there are several
 	assumed    bool     // a hub was asked that no flag names
+	// hubNamespace is where the hub is whose word the objects are; nil for others.
+	hubNamespace *string
 
 	out           *objectOutput
 	allNamespaces bool
@@ -148,6 +150,9 @@ func (g *getter) run(ctx context.Context, names []string) error {
 	}
 	if err := show(all); err != nil {
 		return err
+	}
+	if g.hubNamespace != nil {
+		g.app.noteSilence(ctx, *g.hubNamespace)
 	}
 	if g.watch {
 		return g.follow(ctx, sources, names, show)

@@ -44,7 +44,22 @@ func (a *app) parts(ctx context.Context, name string) (*tree.Parts, error) {
 	p := &tree.Parts{Render: render}
 	p.Class, p.ClassNote = a.classOf(ctx, render)
 	p.Target, p.TargetNote = targetOf(ctx, workload, render)
+	p.Cluster = a.clusterOf(ctx, workload)
 	return p, nil
+}
+
+// clusterOf is a workload cluster as the hub sees it; nil where it cannot be told.
+func (a *app) clusterOf(ctx context.Context, workload *kube.Conn) *v1alpha1.SpokeCluster {
+	name := clusterName(ctx, workload, v1alpha1.DefaultSpokeNamespace)
+	hub, err := a.clusters.Hub()
+	if name == "" || err != nil {
+		return nil
+	}
+	cluster, err := hub.SpokeCluster(ctx, name)
+	if err != nil {
+		return nil
+	}
+	return cluster
 }
 
 // render reads a Render of the namespace in use.
@@ -64,14 +79,13 @@ func (a *app) render(ctx context.Context, name string) (*kube.Conn, *v1alpha1.Dy
 // classOf reads the class of a Render, or says why it cannot.
 func (a *app) classOf(ctx context.Context, render *v1alpha1.DynamicConfigRender) (*kube.Class, string) {
 	hub, err := a.clusters.Hub()
-	if err == nil {
-		var class *kube.Class
-		class, err = hub.Class(ctx, render.Spec.EffectiveClassKind(), render.Namespace, render.Spec.Class)
-		if err == nil {
-			return class, ""
-		}
+	if err != nil {
+		return nil, "the hub cluster cannot be asked: " + err.Error()
 	}
+	class, err := hub.Class(ctx, render.Spec.EffectiveClassKind(), render.Namespace, render.Spec.Class)
 	switch {
+	case err == nil:
+		return class, ""
 	case kube.Absent(err) && a.clusters.HubStated():
 		return nil, "is not on the hub"
 	case kube.Absent(err):

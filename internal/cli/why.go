@@ -15,7 +15,8 @@ import (
 
 // newWhy says in one paragraph why an object is as it is.
 func newWhy(a *app) *cobra.Command {
-	return &cobra.Command{
+	var hubNamespace string
+	cmd := &cobra.Command{
 		Use:   "why NAME | class/NAME | cluster/NAME | REASON",
 		Short: "Say what is the matter: what fails, since when, whose it is, what to do",
 		Long: "Says in one paragraph what is the matter with a Render, a class or a cluster: what fails, since when,\n" +
@@ -24,17 +25,19 @@ func newWhy(a *app) *cobra.Command {
 		Args:              usage(cobra.ExactArgs(1)),
 		ValidArgsFunction: a.completeRenders(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := a.why(cmd.Context(), args[0])
+			text, err := a.why(cmd.Context(), args[0], hubNamespace)
 			if err == nil {
 				_, err = fmt.Fprintln(a.Out, text)
 			}
 			return err
 		},
 	}
+	addHubNamespace(cmd, &hubNamespace)
+	return cmd
 }
 
 // why explains an object or a reason.
-func (a *app) why(ctx context.Context, what string) (string, error) {
+func (a *app) why(ctx context.Context, what, hubNamespace string) (string, error) {
 	// No object's name has a capital, every reason has.
 	if strings.ContainsFunc(what, unicode.IsUpper) && !strings.Contains(what, "/") {
 		reason, ok := reasons.Lookup(what)
@@ -46,6 +49,9 @@ func (a *app) why(ctx context.Context, what string) (string, error) {
 	object, err := a.object(ctx, what)
 	if err != nil {
 		return "", err
+	}
+	if object.Kind != explain.Render {
+		a.noteSilence(ctx, hubNamespace)
 	}
 	return explain.Paragraph(object, a.now()), nil
 }

@@ -69,7 +69,24 @@ func hubChecks(ctx context.Context, p *Patient) []Finding {
 	if !p.HubStated && !p.hasHub(ctx) {
 		return []Finding{{Warn, kube.HubSide, "hub", "there is no hub in this cluster", "--hub-context names the hub's cluster"}}
 	}
-	return all(ctx, p, hubDefinitions, hubRights, hubRuns, hubRoots, classes, spokeClusters)
+	findings := all(ctx, p, hubDefinitions, hubRights, hubRuns, hubRoots)
+	told := all(ctx, p, classes, spokeClusters)
+	if p.silence(ctx) != "" {
+		told = outdated(told)
+	}
+	return append(findings, told...)
+}
+
+// outdated takes back what is well by the word of a hub that does not live.
+func outdated(findings []Finding) []Finding {
+	for i := range findings {
+		f := &findings[i]
+		f.Message += "; a hub that no longer lives said so"
+		if f.Level == OK {
+			f.Level = Warn
+		}
+	}
+	return findings
 }
 
 func all(ctx context.Context, p *Patient, checks ...check) []Finding {

@@ -1,13 +1,11 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/cli/kube"
@@ -34,7 +32,7 @@ func agentSession(ctx context.Context, p *Patient) string {
 	}
 	name := kube.ClusterIn(chain[0])
 	cluster, err := p.Hub.SpokeCluster(ctx, name)
-	if err != nil || !apimeta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionConnected) {
+	if err != nil || p.silence(ctx) != "" || !apimeta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionConnected) {
 		return ""
 	}
 	return "the hub has a session of spokecluster/" + name
@@ -42,22 +40,35 @@ func agentSession(ctx context.Context, p *Patient) string {
 
 // hubLeases counts the replicas whose Leases are not over.
 func hubLeases(ctx context.Context, p *Patient) string {
-	list := &coordinationv1.LeaseList{}
-	if err := p.Hub.List(ctx, list, client.InNamespace(p.HubNamespace), client.HasLabels{kube.HubReplicaLabel}); err != nil {
+	pulse, err := p.Hub.HubPulse(ctx, p.HubNamespace, p.Now())
+	if err != nil || pulse.Live == 0 {
 		return "" // who may not look sees the Deployment alone
 	}
-	live := 0
-	for i := range list.Items {
-		spec := &list.Items[i].Spec
-		if spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
-			continue
-		}
-		if p.Now().Before(spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)) {
-			live++
-		}
-	}
-	if live == 0 {
+	return fmt.Sprintf("live replicas by their Leases: %d", pulse.Live)
+}
+
+// silence says that no replica of the hub lives although some did; empty otherwise, and
+// where the Leases cannot be read.
+func (p *Patient) silence(ctx context.Context) string {
+	pulse, err := p.Hub.HubPulse(ctx, p.HubNamespace, p.Now())
+	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("live replicas by their Leases: %d", live)
+	return pulse.Silence(p.Now())
+}
+
+// noAgent says what the hub knows of a cluster whose Deployment runs no agent.
+func noAgent(ctx context.Context, p *Patient) (Level, string) {
+	switch {
+	case p.silence(ctx) != "":
+		return Warn, "no hub lives that could tell of a session"
+	case !p.HubStated && !p.hasHub(ctx):
+		return Warn, "whether it runs elsewhere cannot be told without --hub-context"
+	}
+	return Fail, "the hub knows of no session"
+}
+
+// noHub says what the Leases tell of a hub whose Deployment runs no replica.
+func noHub(ctx context.Context, p *Patient) (Level, string) {
+	return Fail, cmp.Or(p.silence(ctx), "no Lease tells of a replica elsewhere")
 }

@@ -24,14 +24,16 @@ type program struct {
 	name, component, namespace, flag string
 	// seen says by what it is known to run, whoever runs it; empty for by nothing.
 	seen func(ctx context.Context, p *Patient) string
+	// absent says what it means, and how bad it is, where it is known by nothing.
+	absent func(ctx context.Context, p *Patient) (Level, string)
 }
 
 func agentRuns(ctx context.Context, p *Patient) []Finding {
-	return runs(ctx, p, &program{p.Workload, "agent", "spoke", p.AgentNamespace, "--agent-namespace", agentSession})
+	return runs(ctx, p, &program{p.Workload, "agent", "spoke", p.AgentNamespace, "--agent-namespace", agentSession, noAgent})
 }
 
 func hubRuns(ctx context.Context, p *Patient) []Finding {
-	return runs(ctx, p, &program{p.Hub, "hub", "hub", p.HubNamespace, "--hub-namespace", hubLeases})
+	return runs(ctx, p, &program{p.Hub, "hub", "hub", p.HubNamespace, "--hub-namespace", hubLeases, noHub})
 }
 
 // component are the labels of what one of the two charts installs.
@@ -63,19 +65,19 @@ func runs(ctx context.Context, p *Patient, what *program) []Finding {
 	if len(list.Items) == 0 {
 		return one(Warn, what.conn.Side, what.name, "no Deployment in namespace "+what.namespace, "installed elsewhere? "+what.flag)
 	}
-	level := OK
-	switch {
-	case ready == 0 && wanted > 0:
-		level = Fail
-	case ready == 0 || ready < wanted:
-		level = Warn
-	}
 	message := fmt.Sprintf("%d of %d replicas are ready in namespace %s", ready, wanted, what.namespace)
-	if level == OK {
-		return one(OK, what.conn.Side, what.name, message, "")
+	hint := fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/component=%s", what.namespace, what.component)
+	switch {
+	case wanted == 0:
+		level, why := what.absent(ctx, p)
+		return one(level, what.conn.Side, what.name, fmt.Sprintf("its Deployment in namespace %s wants no replica, and %s", what.namespace, why),
+			"scale the Deployment, or look at its process where it runs outside")
+	case ready == 0:
+		return one(Fail, what.conn.Side, what.name, message, hint)
+	case ready < wanted:
+		return one(Warn, what.conn.Side, what.name, message, hint)
 	}
-	return one(level, what.conn.Side, what.name, message,
-		fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/component=%s", what.namespace, what.component))
+	return one(OK, what.conn.Side, what.name, message, "")
 }
 
 // agentCertificate looks at the agent's certificate, never at its key.

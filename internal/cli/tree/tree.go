@@ -41,6 +41,8 @@ type Parts struct {
 	ClassNote  string
 	Target     *metav1.PartialObjectMetadata
 	TargetNote string
+	// Cluster is the workload cluster as the hub sees it; nil where that is not known.
+	Cluster *v1alpha1.SpokeCluster
 }
 
 // Of returns the tree of a Render.
@@ -50,6 +52,10 @@ func Of(p *Parts) *Node {
 	if stale := apimeta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionStale); stale != nil && stale.Status == metav1.ConditionTrue {
 		root.Children = append(root.Children, conditionNode("hub session", r.Status.Conditions, v1alpha1.ConditionStale))
 		root.Children[0].Status = "Lost" // True would read as good
+	}
+	// What nobody takes any more looks as good as it was.
+	if c := p.Cluster; c != nil && !apimeta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionReady) {
+		root.Children = append(root.Children, conditionNode("spokecluster/"+c.Name, c.Status.Conditions, v1alpha1.ConditionReady))
 	}
 	class := classNode(p)
 	class.Children = []*Node{storeNode(p)}

@@ -56,6 +56,23 @@ dynamicconfigrender/shop/db                   True   Rendered   60m
 │  └─ vault/secret/postgres                   True   Fetched    60m
 └─ target/Secret/pg                           True   Applied    60m 3 data keys`,
 		},
+		"a cluster that is away is part of it": {
+			tree.Parts{
+				Render: render(condition("Ready", "True", "Rendered", "m", time.Hour), condition("Fetched", "True", "Fetched", "m", time.Hour), condition("Applied", "True", "Applied", "m", time.Hour)),
+				Class:  class,
+				Cluster: &v1alpha1.SpokeCluster{
+					ObjectMeta: metav1.ObjectMeta{Name: "prod"},
+					Status:     v1alpha1.SpokeClusterStatus{Conditions: []metav1.Condition{condition("Ready", "False", "Disconnected", "no agent", time.Minute)}},
+				},
+			},
+			`
+NAME                                          STATUS REASON       AGE MESSAGE
+dynamicconfigrender/shop/db                   True   Rendered     60m
+├─ spokecluster/prod                          False  Disconnected 60s no agent
+├─ class/ClusterDynamicConfigClass/vault      True   ClassReady   3d
+│  └─ vault/secret/postgres                   True   Fetched      60m
+└─ target/Secret/pg                           True   Applied      60m`,
+		},
 		"what nobody could read says why": {
 			tree.Parts{Render: namespaced, ClassNote: "needs the hub", TargetNote: "does not exist"},
 			`
