@@ -71,7 +71,8 @@ func hubChecks(ctx context.Context, p *Patient) []Finding {
 	}
 	findings := all(ctx, p, hubDefinitions, hubRights, hubRuns, hubRoots)
 	told := all(ctx, p, classes, spokeClusters)
-	if p.silence(ctx) != "" {
+	if silence := p.silence(ctx); silence != "" {
+		findings = append(findings, Finding{Fail, kube.HubSide, "hub's replicas", silence, "what it said is that old: look at its pods and their logs"})
 		told = outdated(told)
 	}
 	return append(findings, told...)

@@ -65,6 +65,13 @@ func noAgent(ctx context.Context, p *Patient) (Level, string) {
 	case !p.HubStated && !p.hasHub(ctx):
 		return Warn, "whether it runs elsewhere cannot be told without --hub-context"
 	}
+	chain, err := p.Workload.AgentCertificate(ctx, p.AgentNamespace)
+	if err != nil {
+		return Warn, "without its certificate the hub cannot be asked for a session"
+	}
+	if _, err := p.Hub.SpokeCluster(ctx, kube.ClusterIn(chain[0])); err != nil && !kube.Absent(err) {
+		return Warn, "the hub could not be asked for a session"
+	}
 	return Fail, "the hub knows of no session"
 }
 
