@@ -164,7 +164,17 @@ func class(t *testing.T, edit func(*v1alpha1.ClusterDynamicConfigClass)) (*v1alp
 	s := memory.New()
 	hub.stores.byClass.Store(c.Name, s)
 	create(t, c)
+	known(t, c)
 	return c, s
+}
+
+// known waits until the hub's cache holds an object. A session opens on what the cache
+// says, so in a hub too no Render is decided about before its cluster is known.
+func known(t *testing.T, o client.Object) {
+	t.Helper()
+	gomega.NewWithT(t).Eventually(func() error {
+		return hub.reconciler.Hub.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+	}).WithTimeout(patience).WithPolling(5*time.Millisecond).Should(gomega.Succeed(), "the hub's cache does not hold it")
 }
 
 // unique makes a name of its own by way of a namespace, where Secrets can go too.
@@ -200,6 +210,7 @@ func newSpoke(t *testing.T) *spoke {
 	t.Helper()
 	o := &v1alpha1.SpokeCluster{ObjectMeta: metav1.ObjectMeta{GenerateName: "spoke-"}, Spec: v1alpha1.SpokeClusterSpec{Accepted: true}}
 	create(t, o)
+	known(t, o)
 	s := &spoke{t: t, name: o.Name, object: o}
 	hub.outbox.connect(s.name, true)
 	t.Cleanup(func() {
