@@ -271,10 +271,13 @@ func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p 
 		}
 	}
 	spokes := &spokecluster.Reconciler{
-		Hub: local.GetCache(), Sessions: p.clusters, Mirrors: p.mirrors, Feeds: p.feeds,
-		Registry: p.registry, Audit: p.audits, Replica: cfg.Replica,
+		Hub: local.GetCache(), Sessions: p.clusters, Mirrors: p.mirrors, Feeds: p.feeds, Audit: p.audits, Replica: cfg.Replica,
 	}
-	return spokes.SetUp(local)
+	if err := spokes.SetUp(local); err != nil {
+		return err
+	}
+	sessions := &spokecluster.Recorder{Hub: local.GetCache(), Sessions: p.clusters, Registry: p.registry, Replica: cfg.Replica}
+	return sessions.SetUp(local)
 }
 
 // everyReplica is a runnable that does not wait to be leader.

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/audit"
@@ -29,12 +30,6 @@ type Sessions interface {
 	Sessions(cluster string) []*fleet.Session
 }
 
-// Registry records sessions that the status takes for over.
-type Registry interface {
-	ReopenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (epoch int64, err error)
-	CloseSession(ctx context.Context, cluster string, epoch int64) error
-}
-
 // Mirrors are the inventories on this replica.
 type Mirrors interface {
 	Forget(cluster string)
@@ -46,14 +41,14 @@ type Feeds interface {
 }
 
 // Reconciler ends the sessions of this replica that its clusters may not have, or that
-// have a newer one on another replica.
+// have a newer one on another replica. It asks nobody and waits for nobody: what the API
+// server is slow with must not hold up an end.
 type Reconciler struct {
 	// Hub reads SpokeClusters from the hub's cache.
 	Hub      client.Reader
 	Sessions Sessions
 	Mirrors  Mirrors
 	Feeds    Feeds
-	Registry Registry
 	// Audit remembers decisions about the cluster; nil for none.
 	Audit *audit.Log
 	// Replica is this hub, as sessions name it.
@@ -61,10 +56,14 @@ type Reconciler struct {
 }
 
 // SetUp registers the controller with the hub's manager, on every replica.
-func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("spokecluster").
+func (r *Reconciler) SetUp(mgr ctrl.Manager) error { return setUp(mgr, "spokecluster", 1, r) }
+
+// setUp registers a controller that looks at a SpokeCluster when its spec or its session
+// changed.
+func setUp(mgr ctrl.Manager, name string, workers int, r reconcile.Reconciler) error {
+	return ctrl.NewControllerManagedBy(mgr).Named(name).
 		For(&v1alpha1.SpokeCluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, sessionChanged))).
-		WithOptions(controller.Options{NeedLeaderElection: new(false), RecoverPanic: new(true)}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NeedLeaderElection: new(false), RecoverPanic: new(true)}).
 		Complete(r)
 }
 
@@ -99,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	if !registry.Connected(spoke) {
-		return ctrl.Result{}, r.reclaim(ctx, spoke)
+		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{RequeueAfter: r.supersede(spoke)}, nil
 }
@@ -114,11 +113,12 @@ func (r *Reconciler) end(cluster string, refusal error, letGo ...func(cluster st
 	r.Sessions.End(cluster, refusal)
 }
 
-// supersede ends the sessions here that are older than the cluster's latest. It
-// returns when to look again at those that their own agent is about to end.
+// supersede ends the sessions here that are older than the cluster's latest on another
+// replica; those of one replica are in order by themselves. It returns when to look again
+// at those that their own agent is about to end.
 func (r *Reconciler) supersede(c *v1alpha1.SpokeCluster) (again time.Duration) {
 	latest := c.Status.Session
-	if latest == nil {
+	if latest == nil || latest.Hub == r.Replica {
 		return 0
 	}
 	for _, s := range r.Sessions.Sessions(c.Name) {
@@ -139,26 +139,4 @@ func sinceOpened(s *v1alpha1.SpokeSession) time.Duration {
 		return handover
 	}
 	return time.Since(s.ConnectedAt.Time)
-}
-
-// reclaim records the session that serves the cluster here although its status says
-// that there is none: this replica could not be heard of for a while, or the agent's
-// next session came to nothing. The session takes the next epoch.
-func (r *Reconciler) reclaim(ctx context.Context, c *v1alpha1.SpokeCluster) error {
-	open := r.Sessions.Sessions(c.Name)
-	if len(open) == 0 || open[0].Over() {
-		return nil
-	}
-	session := v1alpha1.SpokeSession{Hub: r.Replica, Instance: open[0].Instance()}
-	if latest := c.Status.Session; latest != nil && open[0].SameAgent(latest.Instance) {
-		session.AgentVersion = latest.AgentVersion
-	}
-	epoch, err := r.Registry.ReopenSession(ctx, c.Name, session)
-	if err != nil || epoch == 0 {
-		return err
-	}
-	if !open[0].Renumber(epoch) {
-		return r.Registry.CloseSession(ctx, c.Name, epoch)
-	}
-	return nil
 }

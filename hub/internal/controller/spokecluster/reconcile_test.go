@@ -1,6 +1,7 @@
 package spokecluster_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -67,12 +68,14 @@ func connect(t *testing.T, f *fleet.Fleet, cluster string, epoch int64, instance
 	return s
 }
 
-// rig is the controller under a manager, with a real fleet and real feeds.
+// rig is the controllers under a manager, with a real fleet and real feeds.
 type rig struct {
 	t       *testing.T
 	fleet   *fleet.Fleet
 	feeds   *feed.Feeds
 	mirrors *mirrors
+	// registry records sessions; a real one when nil.
+	registry spokecluster.Registry
 }
 
 func (r *rig) run() {
@@ -84,11 +87,11 @@ func (r *rig) run() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	reconciler := &spokecluster.Reconciler{
-		Hub: mgr.GetCache(), Sessions: r.fleet, Mirrors: r.mirrors, Feeds: r.feeds,
-		Registry: newRegistry(), Replica: replica,
+	reconciler := &spokecluster.Reconciler{Hub: mgr.GetCache(), Sessions: r.fleet, Mirrors: r.mirrors, Feeds: r.feeds, Replica: replica}
+	recorder := &spokecluster.Recorder{
+		Hub: mgr.GetCache(), Sessions: r.fleet, Registry: cmp.Or[spokecluster.Registry](r.registry, newRegistry()), Replica: replica,
 	}
-	if err := reconciler.SetUp(mgr); err != nil {
+	if err := errors.Join(reconciler.SetUp(mgr), recorder.SetUp(mgr)); err != nil {
 		r.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(r.t.Context())
@@ -208,7 +211,7 @@ func TestReconciler_AnAcceptedClusterKeepsItsSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	session := connect(t, f, c.Name, 1, "a")
-	r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: f, Mirrors: &mirrors{}, Feeds: feed.New(feed.Config{}), Registry: newRegistry()}
+	r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: f, Mirrors: &mirrors{}, Feeds: feed.New(feed.Config{})}
 	req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(c)}
 	if _, err := r.Reconcile(t.Context(), req); err != nil || session.Cause() != nil {
 		t.Errorf("error %v, cause %v", err, session.Cause())
@@ -242,7 +245,7 @@ func TestReconciler_ASessionThatOpensMeanwhileIsEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &arrival{t: t, fleet: fleet.New(fleet.Config{})}
-			r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: a.fleet, Mirrors: a, Feeds: a, Registry: newRegistry()}
+			r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: a.fleet, Mirrors: a, Feeds: a}
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: cluster}}); err != nil {
 				t.Fatal(err)
 			}

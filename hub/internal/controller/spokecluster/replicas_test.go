@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,7 +13,6 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/controller/spokecluster"
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/fleet"
-	"dynamic-config.rs/fleet/hub/internal/registry"
 )
 
 func acceptedCluster(t *testing.T) *v1alpha1.SpokeCluster {
@@ -116,7 +114,7 @@ func TestReplicas_ANewerSessionElsewhere(t *testing.T) {
 func TestReconciler_AnAgentMayHandOverForAMinute(t *testing.T) {
 	f, c := fleet.New(fleet.Config{}), acceptedCluster(t)
 	older := connect(t, f, c.Name, openAt(t, c.Name, replica, "a"), "a")
-	r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: f, Mirrors: &mirrors{}, Feeds: feed.New(feed.Config{}), Registry: newRegistry(), Replica: replica}
+	r := &spokecluster.Reconciler{Hub: hub.Client, Sessions: f, Mirrors: &mirrors{}, Feeds: feed.New(feed.Config{}), Replica: replica}
 	openedAt := func(at time.Time) ctrl.Result {
 		reg := newRegistry()
 		reg.Now = func() time.Time { return at }
@@ -135,21 +133,4 @@ func TestReconciler_AnAgentMayHandOverForAMinute(t *testing.T) {
 	if openedAt(time.Now().Add(-time.Hour)); !errors.Is(older.Cause(), fleet.ErrSuperseded) {
 		t.Errorf("a session that the agent forgot ends with %v", older.Cause())
 	}
-}
-
-// The status may take a session for over that is held: the API server was away, or
-// the agent's next session came to nothing.
-func TestReconciler_ASessionThatIsHeldIsRecordedAgain(t *testing.T) {
-	g, r := gomega.NewWithT(t), &rig{t: t, fleet: fleet.New(fleet.Config{}), feeds: feed.New(feed.Config{Wake: func(feed.Subscriber) {}}), mirrors: &mirrors{}}
-	r.run()
-	r.ready()
-	c := acceptedCluster(t)
-	held := connect(t, r.fleet, c.Name, openAt(t, c.Name, replica, "a"), "a")
-	next := openAt(t, c.Name, "hub-1", "a")
-	g.Expect(newRegistry().CloseSession(t.Context(), c.Name, next)).To(gomega.Succeed())
-	g.Eventually(func() bool { return registry.Connected(statusOf(t, c.Name)) }).WithTimeout(patience).Should(gomega.BeTrue())
-	session := statusOf(t, c.Name).Status.Session
-	g.Expect(session.Hub).To(gomega.Equal(replica))
-	g.Eventually(held.Epoch).WithTimeout(patience).Should(gomega.Equal(session.Epoch))
-	g.Expect(held.Cause()).NotTo(gomega.HaveOccurred())
 }
