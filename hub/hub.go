@@ -276,7 +276,7 @@ func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p 
 	if err := spokes.SetUp(local); err != nil {
 		return err
 	}
-	sessions := &spokecluster.Recorder{Hub: local.GetCache(), Sessions: p.clusters, Registry: p.registry, Replica: cfg.Replica}
+	sessions := &spokecluster.Recorder{Hub: local.GetCache(), Sessions: p.clusters, Registry: p.registry, Replica: cfg.Replica, Began: time.Now()}
 	return sessions.SetUp(local)
 }
 

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -16,8 +17,11 @@ import (
 // two minutes each, so three takeovers fall well within it.
 const contestedFor = 10 * time.Minute
 
+var errTakenForOver = errors.New("the session was taken for over")
+
 // OpenSession records a session of an admitted cluster and returns its epoch. Of
-// two that open at once each gets its own epoch.
+// two that open at once each gets its own epoch. Where it fails, the session may be
+// recorded for all that; the replica that it names finds that it does not hold it.
 func (r *Registry) OpenSession(ctx context.Context, cluster string, s v1alpha1.SpokeSession) (int64, error) {
 	tookOver := false
 	err := retry.RetryOnConflict(contention, func() error {
@@ -85,7 +89,8 @@ func (r *Registry) CloseSession(ctx context.Context, cluster string, epoch int64
 }
 
 // CheckSession reads a cluster and says whether a session of it may go on: the
-// cluster is admitted, and no other agent opened a newer one.
+// cluster is admitted, no other agent opened a newer one, and the session was not taken
+// for over. The last is no refusal: another session may open.
 func (r *Registry) CheckSession(ctx context.Context, cluster string, epoch int64, instance string) error {
 	c, err := r.get(ctx, cluster)
 	if err != nil {
@@ -94,7 +99,13 @@ func (r *Registry) CheckSession(ctx context.Context, cluster string, epoch int64
 	if latest := c.Status.Session; latest != nil && latest.Epoch > epoch && (instance == "" || latest.Instance != instance) {
 		return &identity.Error{Reason: identity.ReasonSuperseded, Message: "another agent of the cluster took over"}
 	}
-	return Admitted(c)
+	if err := Admitted(c); err != nil {
+		return err
+	}
+	if c.Status.Session != nil && c.Status.Session.Epoch == epoch && !Connected(c) {
+		return errTakenForOver
+	}
+	return nil
 }
 
 // Takeovers is how often an agent took the session of another one, by this process.

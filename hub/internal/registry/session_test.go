@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -149,6 +150,19 @@ func TestRegistry_CheckSession(t *testing.T) {
 				t.Errorf("reason %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// As by a replica that took it for lost. It would serve and count for nothing.
+func TestRegistry_CheckSession_OneThatWasTakenForOverDoesNotGoOn(t *testing.T) {
+	cluster, r := create(t, accepted), newRegistry(time.Now)
+	epoch := openAs(t, r, cluster, "a")
+	if err := r.CloseSession(t.Context(), cluster, epoch); err != nil {
+		t.Fatal(err)
+	}
+	var refusal *identity.Error
+	if err := r.CheckSession(t.Context(), cluster, epoch, "a"); err == nil || errors.As(err, &refusal) {
+		t.Errorf("it ends with %v, want what is no verdict about the cluster", err)
 	}
 }
 

@@ -175,13 +175,14 @@ func (s *Server) serve(ctx context.Context, stream fleetv1.SyncService_SessionSe
 func clip(text string) string { return text[:min(len(text), maxText)] }
 
 // close forgets the session here and in the registry, also when the stream's
-// context is over, as it mostly is.
+// context is over, as it mostly is. An end that cannot be recorded now is later, by
+// controller/spokecluster, as is that of a session whose opening failed.
 func (s *Server) close(ctx context.Context, c *conn) {
 	s.cfg.Fleet.Detach(c.session)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := s.cfg.Registry.CloseSession(ctx, c.cluster, c.session.Epoch()); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Recording the end of a session failed")
+		ctrl.LoggerFrom(ctx).Error(err, "Recording the end of a session failed, it will be tried again")
 	}
 }
 

@@ -168,6 +168,28 @@ func TestSession_SuspendedWhileItOpens(t *testing.T) {
 	}
 }
 
+// A session that serves must be one that the status knows.
+func TestSession_TakenForOverWhileItOpens(t *testing.T) {
+	s := newSite(t, func(c *syncserver.Config) {
+		inner := c.Registry
+		c.Registry = &between{Registry: inner, after: func() {
+			if err := inner.CloseSession(t.Context(), "prod", 1); err != nil {
+				t.Error(err)
+			}
+		}}
+	})
+	a := s.open(t, "prod", time.Hour)
+	if err := a.stream.Send(helloFrame("v1", "")); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.verdict().Reason; got != identity.ReasonUnavailable {
+		t.Errorf("reason %s", got)
+	}
+	if s.fleet.Connected("prod") {
+		t.Error("it holds a session")
+	}
+}
+
 var _ syncserver.Registry = (*registry.Registry)(nil)
 
 // The replica that serves the other agent tells nobody: the status is all there is.

@@ -21,7 +21,8 @@ import (
 )
 
 // handover is how long an agent's older session may serve here while its newer one
-// opens elsewhere: as long as an agent waits for a welcome. The agent ends it.
+// opens elsewhere: as long as an agent waits for a welcome. The agent ends it. It is also
+// how long a session that is recorded may be on its way to be held.
 const handover = time.Minute
 
 // Sessions are the sessions on this replica.

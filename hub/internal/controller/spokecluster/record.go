@@ -34,6 +34,9 @@ type Recorder struct {
 	Registry Registry
 	// Replica is this hub, as sessions name it.
 	Replica string
+	// Began is when this process did: the sessions of an earlier one of the same name are
+	// over, but their spokes are believed to come back.
+	Began time.Time
 }
 
 // SetUp registers the controller with the hub's manager, on every replica.
@@ -47,12 +50,41 @@ func (r *Recorder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err := r.Hub.Get(ctx, req.NamespacedName, spoke); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if registry.Admitted(spoke) != nil || registry.Connected(spoke) {
+	if registry.Admitted(spoke) != nil {
 		return ctrl.Result{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	return ctrl.Result{}, r.reclaim(ctx, spoke)
+	if !registry.Connected(spoke) {
+		return ctrl.Result{}, r.reclaim(ctx, spoke)
+	}
+	again, lost := r.lost(spoke)
+	if lost {
+		return ctrl.Result{}, r.Registry.CloseSession(ctx, spoke.Name, spoke.Status.Session.Epoch)
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// lost says whether the session that the status knows is this replica's and not held here:
+// its end could not be recorded, or its opening was recorded and came to nothing. One that
+// may still be opening is not lost. Else it returns when to look again, also at one that is
+// held: nothing tells of an end that is not recorded.
+//
+// A session that is taken for lost and is held after all is no loss: the write is seen by
+// the registry's check, which comes after the session is held, or comes back here as an
+// event and is reclaimed.
+func (r *Recorder) lost(c *v1alpha1.SpokeCluster) (again time.Duration, lost bool) {
+	latest := c.Status.Session
+	if latest == nil || latest.Hub != r.Replica {
+		return 0, false
+	}
+	for _, s := range r.Sessions.Sessions(c.Name) {
+		if s.Epoch() >= latest.Epoch {
+			return handover, false
+		}
+	}
+	left := handover - min(sinceOpened(latest), time.Since(r.Began))
+	return left, left <= 0
 }
 
 // reclaim records the session that serves the cluster here although its status says

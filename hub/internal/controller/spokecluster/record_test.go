@@ -4,15 +4,19 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/controller/spokecluster"
@@ -38,6 +42,98 @@ func TestRecorder_ASessionThatIsHeldIsRecordedAgain(t *testing.T) {
 	g.Expect(session.Hub).To(gomega.Equal(replica))
 	g.Eventually(held.Epoch).WithTimeout(patience).Should(gomega.Equal(session.Epoch))
 	g.Expect(held.Cause()).NotTo(gomega.HaveOccurred())
+}
+
+// openedAgo records a session of a cluster with a replica, as if that was some time ago.
+func openedAgo(t *testing.T, cluster, hubName string, ago time.Duration) int64 {
+	t.Helper()
+	r := newRegistry()
+	r.Now = func() time.Time { return time.Now().Add(-ago) }
+	epoch, err := r.OpenSession(t.Context(), cluster, v1alpha1.SpokeSession{Hub: hubName, Instance: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return epoch
+}
+
+// The end of a session may not have been recorded, or its beginning alone. The replica
+// that it names knows.
+func TestRecorder_ASessionThatIsNotHeldIsOver(t *testing.T) {
+	for name, tc := range map[string]struct {
+		replica   string
+		opened    time.Duration // so long ago
+		began     time.Duration // this process, so long ago
+		held      bool
+		connected bool
+		again     bool // it is looked at again, within a minute
+	}{
+		"one that this replica opened and does not hold": {replica: replica, opened: time.Hour, began: 2 * time.Hour},
+		"one that it holds":                                  {replica: replica, opened: time.Hour, began: 2 * time.Hour, held: true, connected: true, again: true},
+		"one that may be opening still":                      {replica: replica, began: 2 * time.Hour, connected: true, again: true},
+		"one of an earlier process, whose spoke may be back": {replica: replica, opened: time.Hour, connected: true, again: true},
+		"one of another replica":                             {replica: "hub-1", opened: time.Hour, began: 2 * time.Hour, connected: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, c := fleet.New(fleet.Config{}), acceptedCluster(t)
+			epoch := openedAgo(t, c.Name, tc.replica, tc.opened)
+			if tc.held {
+				connect(t, f, c.Name, epoch, "a")
+			}
+			r := &spokecluster.Recorder{Hub: hub.Client, Sessions: f, Registry: newRegistry(), Replica: replica, Began: time.Now().Add(-tc.began)}
+			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(c)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := registry.Connected(statusOf(t, c.Name)); got != tc.connected {
+				t.Errorf("connected: %v", got)
+			}
+			if again := result.RequeueAfter; (again > 0) != tc.again || again > time.Minute {
+				t.Errorf("it is looked at again after %v", again)
+			}
+		})
+	}
+}
+
+// lossy has the API server write statuses whose answers are lost.
+type lossy struct{ http.RoundTripper }
+
+func (l lossy) RoundTrip(req *http.Request) (*http.Response, error) {
+	answer, err := l.RoundTripper.RoundTrip(req)
+	if err == nil && req.Method == http.MethodPut {
+		return nil, errors.Join(errors.New("the answer is lost"), answer.Body.Close())
+	}
+	return answer, err
+}
+
+// An agent's next session that came to nothing does not end the one that serves, although
+// it looks like a newer one for ever.
+func TestRecorder_AnOpeningOfUnknownOutcomeEndsNothing(t *testing.T) {
+	f, c := fleet.New(fleet.Config{}), acceptedCluster(t)
+	serving := connect(t, f, c.Name, openedAgo(t, c.Name, replica, 2*time.Hour), "a")
+	config := rest.CopyConfig(hub.Config)
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return lossy{rt} })
+	lost, err := testenv.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := &registry.Registry{Reader: lost, Status: lost.Status(), Now: func() time.Time { return time.Now().Add(-time.Hour) }}
+	if _, err := next.OpenSession(t.Context(), c.Name, v1alpha1.SpokeSession{Hub: replica, Instance: "a"}); err == nil {
+		t.Fatal("the answer is not lost")
+	}
+	if latest := statusOf(t, c.Name).Status.Session; latest.Epoch != 2 {
+		t.Fatalf("the session is not recorded, the latest is %d", latest.Epoch)
+	}
+	ends := &spokecluster.Reconciler{Hub: hub.Client, Sessions: f, Mirrors: &mirrors{}, Feeds: feed.New(feed.Config{}), Replica: replica}
+	records := &spokecluster.Recorder{Hub: hub.Client, Sessions: f, Registry: newRegistry(), Replica: replica}
+	for _, r := range []reconcile.Reconciler{ends, records, ends, records} { // it is closed, then the other is recorded
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(c)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	latest := statusOf(t, c.Name)
+	if serving.Cause() != nil || serving.Epoch() != 3 || !registry.Connected(latest) || latest.Status.Session.Epoch != 3 {
+		t.Errorf("the session that serves ends with %v, has epoch %d, and the latest is %+v", serving.Cause(), serving.Epoch(), latest.Status.Session)
+	}
 }
 
 // stuck is a registry whose requests hang.
