@@ -79,12 +79,16 @@ func (p prodUntil) Confirm(ctx context.Context, _ peer.Identity) (peer.Identity,
 // hubOf is a hub with a mirror, for the cluster prod.
 func hubOf(m syncserver.Mirror) (*syncserver.Server, *fleet.Fleet) { return hubWith(m, prod{}) }
 
-func hubWith(m syncserver.Mirror, peers syncserver.Identifier) (*syncserver.Server, *fleet.Fleet) {
+// hubWith is that with other peers, and with what a test puts around the registry.
+func hubWith(m syncserver.Mirror, peers syncserver.Identifier, around ...func(syncserver.Registry) syncserver.Registry) (*syncserver.Server, *fleet.Fleet) {
 	kube := fake.NewClientBuilder().WithScheme(testenv.Scheme()).WithStatusSubresource(&v1alpha1.SpokeCluster{}).WithObjects(spokeCluster("prod")).Build()
 	clusters := fleet.New(fleet.Config{})
+	var records syncserver.Registry = &registry.Registry{Reader: kube, Status: kube.Status(), Now: time.Now}
+	for _, wrap := range around {
+		records = wrap(records)
+	}
 	return syncserver.New(syncserver.Config{
-		Fleet: clusters, Mirror: m, Peers: peers, Bundle: func() [][]byte { return nil },
-		Registry: &registry.Registry{Reader: kube, Status: kube.Status(), Now: time.Now},
+		Fleet: clusters, Mirror: m, Peers: peers, Bundle: func() [][]byte { return nil }, Registry: records,
 	}), clusters
 }
 

@@ -60,6 +60,8 @@ type conn struct {
 	inventory  inventory
 	deliveries deliveries
 	keys       *rate.Limiter
+	// recorded is closed once the keys that came last are; of the handler alone.
+	recorded chan struct{}
 }
 
 func newConn(s *Server, stream fleetv1.SyncService_SessionServer, id peer.Identity) *conn {

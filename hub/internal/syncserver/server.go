@@ -40,8 +40,9 @@ const (
 	// keysInterval and keysBurst bound what one session's reports of its cluster's keys
 	// cost the API server; an agent looks every ten minutes.
 	keysInterval, keysBurst = time.Minute, 3
-	// closeTimeout bounds the write that records the end of a session.
-	closeTimeout = 5 * time.Second
+	// registryTimeout bounds what is asked of the registry besides the opening of a
+	// session.
+	registryTimeout = 5 * time.Second
 )
 
 // Mirror takes the inventories of spokes.
@@ -179,7 +180,7 @@ func clip(text string) string { return text[:min(len(text), maxText)] }
 // controller/spokecluster, as is that of a session whose opening failed.
 func (s *Server) close(ctx context.Context, c *conn) {
 	s.cfg.Fleet.Detach(c.session)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registryTimeout)
 	defer cancel()
 	if err := s.cfg.Registry.CloseSession(ctx, c.cluster, c.session.Epoch()); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Recording the end of a session failed, it will be tried again")
