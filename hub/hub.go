@@ -176,23 +176,6 @@ func newManager(ctx context.Context, cfg Config, scheme *runtime.Scheme, mirrors
 	})
 }
 
-// newFleet follows the documents of a cluster that lost its session for a while, so
-// that a short interruption costs the stores nothing. A cluster that stays away, for it
-// is with another replica, costs no memory then.
-func newFleet(cfg Config, feeds *feed.Feeds, mirrors *mirror.Provider) *fleet.Fleet {
-	var clusters *fleet.Fleet
-	clusters = fleet.New(fleet.Config{Detached: func(cluster string) {
-		left := mirrors.Version(cluster)
-		time.AfterFunc(cfg.ReleaseAfter, func() {
-			clusters.IfDisconnected(cluster, func() { feeds.ReleaseCluster(cluster) })
-			if !clusters.Connected(cluster) { // a session from now on has another version
-				mirrors.Empty(cluster, left)
-			}
-		})
-	}})
-	return clusters
-}
-
 // peers are this replica among the others.
 type peers struct {
 	presence *replicas.Presence
