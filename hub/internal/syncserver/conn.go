@@ -1,7 +1,6 @@
 package syncserver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -40,8 +39,9 @@ type conn struct {
 	stream  fleetv1.SyncService_SessionServer
 	cluster string
 	session *fleet.Session
-	// notAfter is when the session ends whatever happens.
+	// notAfter is when the session is to end; see age, which is of the handler alone.
 	notAfter time.Time
+	age      *age
 	// peer is who was verified last, unverified why its certificate counts no more; of
 	// the handler alone.
 	peer       peer.Identity
@@ -116,69 +116,64 @@ func (c *conn) run(ctx context.Context) error {
 	go c.sendAll(ctx)
 	defer c.deliveries.lose()
 
-	heartbeat := c.server.cfg.Heartbeat
-	watchdog := time.NewTicker(heartbeat)
+	watchdog := time.NewTicker(c.server.cfg.Heartbeat)
 	defer watchdog.Stop()
-	life := time.Until(c.notAfter)
-	drainAge := time.NewTimer(life - ageLead(life))
-	defer drainAge.Stop()
-	end := time.NewTimer(life)
-	defer end.Stop()
+	c.age = newAge(c.notAfter)
+	defer c.age.stop()
 	draining := c.server.draining
 	seen := time.Now()
 
 	for {
+		var err error
 		select {
 		case frame := <-c.frames:
-			if err := c.handle(ctx, frame); err != nil {
-				return err
-			}
+			err = c.handle(ctx, frame)
 			seen = time.Now() // after it: time spent here is no silence of the spoke
-		case err := <-c.over:
-			return endOf(err)
+		case over := <-c.over:
+			return endOf(over)
 		case <-c.session.Ended():
 			return causeOf(c.session)
 		case <-watchdog.C:
-			if err := c.watch(seen, heartbeat); err != nil {
-				return err
-			}
-			c.verify(ctx, end)
-		case <-drainAge.C:
-			c.drain(fleetv1.Drain_REASON_AGE, ageLead(life)/2)
+			err = c.watch(ctx, seen)
+		case <-c.age.drain.C:
+			c.drain(fleetv1.Drain_REASON_AGE, c.age.lead/2)
 		case <-draining:
 			draining = nil
 			c.drain(fleetv1.Drain_REASON_SHUTDOWN, c.server.drainWindow)
-		case <-end.C:
-			return cmp.Or(c.unverified, error(errAged))
+		case <-c.age.end.C:
+			err = c.aged(ctx)
+		case answer := <-c.age.asked:
+			err = c.answered(answer)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// ageLead is how long before a session's end its spoke is told to open the next: 20
-// seconds, or a quarter of a shorter life.
-func ageLead(life time.Duration) time.Duration { return min(20*time.Second, life/4) }
-
-// watch ends the session of a peer that is silent or does not read.
-func (c *conn) watch(seen time.Time, heartbeat time.Duration) error {
-	if time.Since(seen) > missedHeartbeats*heartbeat {
+// watch ends the session of a peer that is silent or does not read, and looks at its
+// certificate.
+func (c *conn) watch(ctx context.Context, seen time.Time) error {
+	if time.Since(seen) > missedHeartbeats*c.server.cfg.Heartbeat {
 		return errSilent
 	}
 	if since := c.sendingSince.Load(); since != 0 && time.Since(time.Unix(0, since)) > sendTimeout {
 		return errBlocked
 	}
+	c.verify(ctx)
 	return nil
 }
 
 // verify looks at the certificate again. One that counts no more, for its root was
 // retired, ends the session; before that the spoke is asked to open the next, at a time
 // of its own, since all spokes are.
-func (c *conn) verify(ctx context.Context, end *time.Timer) {
+func (c *conn) verify(ctx context.Context) {
 	if c.unverified != nil {
 		return
 	}
 	if c.peer, c.unverified = c.server.cfg.Peers.Confirm(ctx, c.peer); c.unverified != nil {
 		c.drain(fleetv1.Drain_REASON_AGE, unverifiedDrain*c.server.cfg.Heartbeat)
-		end.Reset(min(unverifiedEnd*c.server.cfg.Heartbeat, time.Until(c.notAfter)))
+		c.age.end.Reset(min(unverifiedEnd*c.server.cfg.Heartbeat, time.Until(c.age.until)))
 	}
 }
 

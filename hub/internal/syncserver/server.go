@@ -187,8 +187,8 @@ func (s *Server) close(ctx context.Context, c *conn) {
 	}
 }
 
-// notAfter is the earlier of the certificate's end and the session's age, which is
-// spread so that sessions opened together do not end together.
+// notAfter is the earlier of the certificate's end, which is hard, and the session's age,
+// which is spread so that sessions opened together do not end together.
 func (s *Server) notAfter(id peer.Identity) time.Time {
 	age := s.cfg.MaxAge - s.cfg.MaxAge/5 + rand.N(s.cfg.MaxAge*2/5+1) //nolint:gosec // G404: spreads load, guards nothing
 	if aged := time.Now().Add(age); aged.Before(id.NotAfter) {

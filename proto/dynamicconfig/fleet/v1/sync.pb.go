@@ -677,7 +677,7 @@ type Welcome struct {
 	ServerTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=server_time,json=serverTime,proto3" json:"server_time,omitempty"`
 	// How often each side sends a Heartbeat. Three missed end the session.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,5,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// When the hub will end the session whatever happens.
+	// When the hub ends the session; later only while no other could open.
 	SessionNotAfter *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=session_not_after,json=sessionNotAfter,proto3" json:"session_not_after,omitempty"`
 	// Every root the agent should accept of a hub, current and coming.
 	TrustBundleDer [][]byte `protobuf:"bytes,7,rep,name=trust_bundle_der,json=trustBundleDer,proto3" json:"trust_bundle_der,omitempty"`
