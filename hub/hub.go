@@ -235,6 +235,9 @@ func setUpControllers(ctx context.Context, cfg Config, mgr mcmanager.Manager, p 
 	if err != nil {
 		return err
 	}
+	if err := classes.IndexSecrets(ctx, local.GetFieldIndexer()); err != nil {
+		return err
+	}
 	renders := &render.Reconciler{
 		Clusters: p.mirrors, Hub: local.GetCache(), Feeds: p.feeds, Outbox: p.clusters,
 		Classes: &classes.Resolver{

@@ -13,7 +13,8 @@ import (
 )
 
 // VaultServer is a running Vault server in memory, unsealed, with KV version 2
-// at secret/, KV version 1 at kv1/ and the logins approle/, kubernetes/ and jwt/.
+// at secret/, KV version 1 at kv1/ and the logins approle/, kubernetes/ and jwt/. An
+// engine of type leased, which can be mounted, answers every read with a lease.
 type VaultServer struct {
 	// Addr is its address, a URL.
 	Addr string

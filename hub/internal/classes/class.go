@@ -57,17 +57,6 @@ type secretKey struct {
 	namespace, name, key string
 }
 
-// UsesSecret says whether the class's credential, CA or client certificate is in a
-// Secret.
-func (c *Class) UsesSecret(namespace, name string) bool {
-	for _, s := range []*secretKey{c.token, c.ca, c.cert, c.key} {
-		if s != nil && s.namespace == namespace && s.name == name {
-			return true
-		}
-	}
-	return false
-}
-
 // fromCluster reads a ClusterDynamicConfigClass.
 func fromCluster(o *v1alpha1.ClusterDynamicConfigClass) *Class {
 	ref := Ref{Kind: v1alpha1.ClassKindCluster, Name: o.Name}

@@ -5,5 +5,7 @@
 // requester may read is decided between them.
 //
 // Credential Secrets are watched as metadata and read live when their version
-// moved, so that the hub keeps no copy of Secrets that are no credentials.
+// moved, so that the hub keeps no copy of Secrets that are no credentials. An index
+// says which classes name a Secret: most Secrets of a cluster are no class's, and each
+// has its events.
 package classes

@@ -94,13 +94,15 @@ func (r *Resolver) Find(ctx context.Context, ref Ref) (*Class, error) {
 }
 
 // All reads every class of both kinds from the hub's cache.
-func (r *Resolver) All(ctx context.Context) ([]*Class, error) {
+func (r *Resolver) All(ctx context.Context) ([]*Class, error) { return r.list(ctx) }
+
+func (r *Resolver) list(ctx context.Context, opts ...client.ListOption) ([]*Class, error) {
 	var cluster v1alpha1.ClusterDynamicConfigClassList
-	if err := r.Objects.List(ctx, &cluster); err != nil {
+	if err := r.Objects.List(ctx, &cluster, opts...); err != nil {
 		return nil, err
 	}
 	var namespaced v1alpha1.DynamicConfigClassList
-	if err := r.Objects.List(ctx, &namespaced); err != nil {
+	if err := r.Objects.List(ctx, &namespaced, opts...); err != nil {
 		return nil, err
 	}
 	all := make([]*Class, 0, len(cluster.Items)+len(namespaced.Items))

@@ -22,11 +22,12 @@
 // The requests that wait for their source go in this order: documents about which the
 // store said nothing yet, documents that somebody asks for (a Refresh, a subscriber
 // that is new or has another interval), documents whose interval is over; within
-// each, first come, first served. The order is strict. Where documents are due faster
-// than the source's rate allows, each of them has its turn, later than its interval: a
-// thousand documents at ten requests a second are fetched every hundred seconds. Where
-// people ask faster than the rate allows, what is periodic waits until they stop; a
-// document has one request in the queue, however many ask.
+// each, first come, first served. But no more than four in a row pass before one that
+// came earlier: where people ask faster than the rate allows, a fifth of it is left to
+// what waited longest. Where documents are due faster than the rate allows, each of
+// them has its turn, later than its interval: a thousand documents at ten requests a
+// second are fetched every hundred seconds. A document has one request in the queue,
+// however many ask.
 //
 // The last good document is kept while fetching fails. All of them together, with
 // what was made of them, are bounded in bytes: those that nobody used for longest are

@@ -126,7 +126,8 @@ func (g *gate) pass() {
 	for {
 		// What blocks on purpose is no probe: its answer would tell nothing for long.
 		isDown := g.breaker.isDown()
-		t := g.queue.next(g.places > 0 && !g.breaker.probing, !isDown)
+		placed, free := g.places > 0 && !g.breaker.probing, !isDown
+		t := g.queue.next(placed, free)
 		if t == nil {
 			return // until somebody comes, a place is free, or a probe ends
 		}
@@ -134,7 +135,7 @@ func (g *gate) pass() {
 			g.later(wait)
 			return
 		}
-		g.queue.leave(t)
+		g.queue.pass(t, placed, free)
 		if t.place {
 			g.places--
 		}

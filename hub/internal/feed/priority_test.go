@@ -151,3 +151,59 @@ func TestPriority_ARefreshEndsTheWaitForAWatch(t *testing.T) {
 		f.stop()
 	})
 }
+
+// Who asks faster than the class's rate allows, for what is there or for what is new,
+// keeps nobody's documents from being fetched.
+func TestPriority_WhatIsPeriodicGoesOnUnderAFlood(t *testing.T) {
+	t.Parallel()
+	const periodic, flooding, seconds = 10, 40, 100
+	cases := map[string]func(f *fixture, source feed.Source, n, second int){
+		"of refreshes": func(f *fixture, source feed.Source, n, second int) {
+			f.Subscribe(sub(periodic+n), source, policy.Key(fmt.Sprint("asked-", n)), time.Hour)
+			f.Refresh(sub(periodic+n), fmt.Sprint(second))
+		},
+		"of new keys": func(f *fixture, source feed.Source, n, second int) {
+			f.Subscribe(sub(periodic+n), source, policy.Key(fmt.Sprint("new-", n, "-", second)), time.Hour)
+		},
+	}
+	for name, ask := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &ordered{Reader: polled{memory.New()}}
+				source := feed.Source{
+					ID: "class", Limits: feed.Limits{RequestsPerSecond: 10, Burst: 1},
+					Open: func() (store.Reader, error) { return s, nil },
+				}
+				f := start(t)
+				for n := range periodic {
+					f.Subscribe(sub(n), source, policy.Key(fmt.Sprint(n)), 5*time.Second)
+				}
+				pass(10 * time.Second)
+				before := s.count()
+				for second := range seconds {
+					for n := range flooding {
+						ask(f, source, n, second)
+					}
+					pass(time.Second)
+				}
+				fetched := map[policy.Key]int{}
+				s.mu.Lock()
+				for _, k := range s.asked[before:] {
+					fetched[k]++
+				}
+				s.mu.Unlock()
+				for n := range periodic {
+					// A fifth of ten a second, in turns, after its interval of five.
+					if k := policy.Key(fmt.Sprint(n)); fetched[k] < seconds/20 {
+						t.Errorf("document %s was fetched %d times in %d s", k, fetched[k], seconds)
+					}
+				}
+				if all := s.count() - before; all < 9*seconds {
+					t.Errorf("%d requests in %d s, want the rate used", all, seconds)
+				}
+				f.stop()
+			})
+		})
+	}
+}

@@ -15,10 +15,12 @@ type turn struct {
 	number   uint64        // in the order of coming
 }
 
-// queue orders turns: by priority, and within one by their coming. Those that need no
-// place have lines of their own, so that they pass while every place is taken.
+// queue orders turns: by priority, with a share for the oldest (see [store.Share]), and
+// within a priority by their coming. Those that need no place have lines of their own, so
+// that they pass while every place is taken.
 type queue struct {
 	came  uint64
+	share store.Share
 	lines [store.Priorities]struct{ placed, free []*turn }
 }
 
@@ -40,25 +42,44 @@ func (q *queue) leave(t *turn) bool {
 	return true
 }
 
-// next is the first of the turns that may pass: of those that need a place, of those
-// that need none, or of both. It is nil when there is none.
+// next is the one that is next of the turns that may pass: of those that need a place,
+// of those that need none, or of both. It is nil when there is none.
 func (q *queue) next(placed, free bool) *turn {
-	for p := range q.lines {
-		var first *turn
-		if line := q.lines[p].placed; placed && len(line) > 0 {
-			first = line[0]
-		}
-		if line := q.lines[p].free; free && len(line) > 0 && (first == nil || line[0].number < first.number) {
-			first = line[0]
-		}
-		if first != nil {
-			return first
-		}
+	p, ok := q.share.Next(q.fronts(placed, free))
+	if !ok {
+		return nil
 	}
-	return nil
+	return q.first(p, placed, free)
 }
 
-// before counts the turns that a new one of the priority has before it.
+// pass takes out the turn that was next of those.
+func (q *queue) pass(t *turn, placed, free bool) {
+	q.share.Passed(t.number, q.fronts(placed, free))
+	q.leave(t)
+}
+
+func (q *queue) fronts(placed, free bool) (fronts store.Fronts) {
+	for p := range store.Priorities {
+		if first := q.first(p, placed, free); first != nil {
+			fronts[p] = first.number
+		}
+	}
+	return fronts
+}
+
+// first is the turn of a priority that came first; nil when there is none.
+func (q *queue) first(p store.Priority, placed, free bool) *turn {
+	var first *turn
+	if line := q.lines[p].placed; placed && len(line) > 0 {
+		first = line[0]
+	}
+	if line := q.lines[p].free; free && len(line) > 0 && (first == nil || line[0].number < first.number) {
+		first = line[0]
+	}
+	return first
+}
+
+// before counts the turns that a new one of the priority surely has before it.
 func (q *queue) before(p store.Priority) int {
 	count := 0
 	for i := range p + 1 {

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,11 +10,23 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/store"
 )
 
-func TestQueue_NextIsTheFirstOfTheMostUrgentThatMayPass(t *testing.T) {
+func TestQueue_NextIsTheMostUrgentThatMayPassAndEveryFifthTimeTheOldest(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var q queue
 		var waiting []*turn // in the order of coming
+		var overtaking int
+		mayPass := func(placed, free bool) (may []*turn) {
+			for _, w := range waiting {
+				if w.place && placed || !w.place && free {
+					may = append(may, w)
+				}
+			}
+			return may
+		}
+		gone := func(left *turn) {
+			waiting = slices.DeleteFunc(waiting, func(w *turn) bool { return w == left })
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"join": func(t *rapid.T) {
 				joined := &turn{priority: store.Priority(rapid.IntRange(0, int(store.Periodic)).Draw(t, "priority")), place: rapid.Bool().Draw(t, "place")}
@@ -24,17 +37,30 @@ func TestQueue_NextIsTheFirstOfTheMostUrgentThatMayPass(t *testing.T) {
 				if len(waiting) == 0 {
 					return
 				}
-				at := rapid.IntRange(0, len(waiting)-1).Draw(t, "at")
-				if left := waiting[at]; !q.leave(left) || q.leave(left) {
+				left := rapid.SampledFrom(waiting).Draw(t, "who")
+				if !q.leave(left) || q.leave(left) {
 					t.Fatal("a turn leaves once")
 				}
-				waiting = append(waiting[:at], waiting[at+1:]...)
+				gone(left)
+			},
+			"pass": func(t *rapid.T) {
+				placed, free := rapid.Bool().Draw(t, "placed"), rapid.Bool().Draw(t, "free")
+				may := mayPass(placed, free)
+				if len(may) == 0 {
+					return
+				}
+				passed := q.next(placed, free)
+				q.pass(passed, placed, free)
+				if overtaking++; passed == may[0] {
+					overtaking = 0
+				}
+				gone(passed)
 			},
 			"": func(t *rapid.T) {
 				placed, free := rapid.Bool().Draw(t, "placed"), rapid.Bool().Draw(t, "free")
 				var want *turn
-				for _, w := range waiting {
-					if (w.place && placed || !w.place && free) && (want == nil || w.priority < want.priority) {
+				for _, w := range mayPass(placed, free) {
+					if want == nil || overtaking < 4 && w.priority < want.priority {
 						want = w
 					}
 				}

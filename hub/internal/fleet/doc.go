@@ -6,7 +6,7 @@
 // no I/O and knows no store.
 //
 // Invariants: one delivery is unanswered per Render; the bytes that are unanswered
-// per session are bounded; a cluster without a session costs nothing; a newer
-// session of a cluster ends the older one; content that the cluster already has is
-// never sent.
+// per session are bounded; one answer waits per Render, and none of a Render that is
+// gone; a cluster without a session costs nothing; a newer session of a cluster ends
+// the older one; content that the cluster already has is never sent.
 package fleet

@@ -4,5 +4,5 @@ package fleet
 func (s *Session) Queued() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.news.ids) + len(s.content.ids)
+	return s.news.line.Len() + s.content.line.Len()
 }

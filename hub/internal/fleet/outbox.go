@@ -93,7 +93,7 @@ func (s *Session) fits(c *Content) bool {
 
 // tell moves the pending answer out that needs no result.
 func (s *Session) tell(id ID) Frame {
-	s.news.pop()
+	s.news.drop(id)
 	r := s.renders[id]
 	a := r.pending
 	r.told, r.pending, r.failed = a.remembered(), nil, false
@@ -103,7 +103,7 @@ func (s *Session) tell(id ID) Frame {
 
 // send moves the pending answer out as a delivery.
 func (s *Session) send(id ID) Frame {
-	s.content.pop()
+	s.content.drop(id)
 	r := s.renders[id]
 	s.nonce++
 	r.inflight, r.nonce = r.pending, s.nonce

@@ -1,36 +1,40 @@
 package fleet
 
+import "container/list"
+
 // queue is the Renders that wait for their turn, each once. Its zero value is empty.
 type queue struct {
-	ids    []ID
-	queued map[ID]bool // what is in ids
+	line list.List // of ID
+	at   map[ID]*list.Element
 }
 
 // push adds a Render at the end, unless it is there.
 func (q *queue) push(id ID) {
-	if q.queued[id] {
+	if q.at[id] != nil {
 		return
 	}
-	if q.queued == nil {
-		q.queued = map[ID]bool{}
+	if q.at == nil {
+		q.at = map[ID]*list.Element{}
 	}
-	q.queued[id] = true
-	q.ids = append(q.ids, id)
+	q.at[id] = q.line.PushBack(id)
 }
 
 // first returns the first Render that still waits, and drops those before it.
 func (q *queue) first(waits func(ID) bool) (ID, bool) {
-	for len(q.ids) > 0 {
-		if waits(q.ids[0]) {
-			return q.ids[0], true
+	for e := q.line.Front(); e != nil; e = q.line.Front() {
+		id, _ := e.Value.(ID)
+		if waits(id) {
+			return id, true
 		}
-		q.pop()
+		q.drop(id)
 	}
 	return ID{}, false
 }
 
-// pop drops the first Render.
-func (q *queue) pop() {
-	delete(q.queued, q.ids[0])
-	q.ids = q.ids[1:]
+// drop takes a Render out, wherever it is.
+func (q *queue) drop(id ID) {
+	if e := q.at[id]; e != nil {
+		q.line.Remove(e)
+		delete(q.at, id)
+	}
 }

@@ -176,5 +176,7 @@ func (s *Session) remove(id ID) {
 	}
 	s.settle(r)
 	delete(s.renders, id)
+	s.news.drop(id)
+	s.content.drop(id)
 	s.signal()
 }

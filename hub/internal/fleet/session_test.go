@@ -204,31 +204,6 @@ func TestSession_OnlyWhatMayLeaveIsQueued(t *testing.T) {
 	}
 }
 
-// A cluster that answers no delivery and makes its Renders anew all the time costs a
-// place in the queue for each Render, not for each time.
-func TestSession_BoundsItsQueue(t *testing.T) {
-	f := fleet.New(fleet.Config{MaxUnackedBytes: 10})
-	s := connect(t, f, 1, "a")
-	first := fleet.ID{Namespace: "n", Name: "first"}
-	s.Replace([]fleet.Spec{spec(first, 1, "")})
-	f.Deliver("c", first, answer(1, content("A", 9)))
-	drain(t, s)
-	for range 100 {
-		s.Upsert(spec(web, 1, ""))
-		f.Deliver("c", web, answer(1, content("B", 9)))
-		s.Remove(web)
-	}
-	s.Upsert(spec(web, 1, ""))
-	f.Deliver("c", web, answer(1, content("B", 9)))
-	if got := s.Queued(); got != 1 {
-		t.Errorf("want one place in the queue, got %d", got)
-	}
-	s.Ack(fleet.Result{Nonce: 1, ID: first, Code: fleet.Applied})
-	if diff := cmp.Diff([]string{"deliver 2 B@1"}, drain(t, s)); diff != "" {
-		t.Errorf("frames (-want +got):\n%s", diff)
-	}
-}
-
 func TestFleet_ASessionOfAnotherAgentEndsTheOlderAtOnce(t *testing.T) {
 	for name, newcomer := range map[string]string{"an agent of another name": "b", "an agent without a name": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -435,6 +410,9 @@ func TestSession_Converges(t *testing.T) {
 			case 0:
 				gens[id]++
 				delete(want, id)
+				if rapid.Bool().Draw(t, "made anew") {
+					s.Remove(id)
+				}
 				s.Upsert(spec(id, gens[id], have[id]))
 			case 1:
 				a := answer(gens[id], content(rapid.SampledFrom([]string{"A", "B", "C"}).Draw(t, "content"), 30))
@@ -451,6 +429,9 @@ func TestSession_Converges(t *testing.T) {
 				sent = nil
 				f.TakeOver(s)
 				inventory()
+			}
+			if got := s.Queued(); got > 2*len(ids) {
+				t.Fatalf("%d places in two queues, for %d Renders", got, len(ids))
 			}
 		}
 		for receive(done) || len(sent) > 0 {

@@ -2,8 +2,8 @@ package store
 
 import "context"
 
-// Gate lets the requests of one class pass, in the order of their priority. It is
-// safe for concurrent use.
+// Gate lets the requests of one class pass, in the order of their priority with a share
+// for the oldest. It is safe for concurrent use.
 type Gate interface {
 	// Admit waits until a request may be sent: at the class's rate, and not while the
 	// store wants quiet. It answers the context's error when the context ends first.

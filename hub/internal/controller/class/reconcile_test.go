@@ -86,6 +86,9 @@ func start(ctx context.Context, c *testenv.Cluster) error {
 	if err != nil {
 		return err
 	}
+	if err := classes.IndexSecrets(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	feeds := feed.New(feed.Config{Wake: func(feed.Subscriber) {}})
 	resolver := &classes.Resolver{Objects: mgr.GetCache(), Secrets: classes.NewSecrets(mgr.GetCache(), mgr.GetAPIReader()), Open: open}
 	for _, kind := range []v1alpha1.ClassKind{v1alpha1.ClassKindCluster, v1alpha1.ClassKindNamespaced} {

@@ -31,7 +31,7 @@ const workers = 16
 const countsDelay = time.Second
 
 // SetUp registers the controller with the hub's manager, on every replica: the leader
-// looks, and the others are ready to.
+// looks, and the others are ready to. The manager's cache needs classes.IndexSecrets.
 func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 	object, _ := r.blank()
 	return ctrl.NewControllerManagedBy(mgr).Named("class-"+strings.ToLower(string(r.Kind))).
@@ -89,14 +89,14 @@ func request(ref classes.Ref) ctrl.Request {
 
 // ofSecret are the classes whose credential or CA is in a Secret.
 func (r *Reconciler) ofSecret(ctx context.Context, o client.Object) []ctrl.Request {
-	all, err := r.Classes.All(ctx)
+	using, err := r.Classes.UsingSecret(ctx, o.GetNamespace(), o.GetName())
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing classes failed")
 		return nil
 	}
 	var requests []ctrl.Request
-	for _, c := range all {
-		if c.Ref.Kind == r.Kind && c.UsesSecret(o.GetNamespace(), o.GetName()) {
+	for _, c := range using {
+		if c.Ref.Kind == r.Kind {
 			requests = append(requests, request(c.Ref))
 		}
 	}

@@ -82,6 +82,9 @@ func startHub(ctx context.Context, c *testenv.Cluster) error {
 	wakes.Wake(feed.Subscriber{}) // nobody to wake yet
 	hub.feeds = feed.New(feed.Config{Wake: wakes.Wake})
 	local := mgr.GetLocalManager()
+	if err := classes.IndexSecrets(ctx, local.GetFieldIndexer()); err != nil {
+		return err
+	}
 	reconciler := &render.Reconciler{
 		Clusters: hub.mirrors, Hub: local.GetCache(), Feeds: hub.feeds, Outbox: hub.outbox,
 		Classes: &classes.Resolver{Objects: local.GetCache(), Secrets: classes.NewSecrets(local.GetCache(), local.GetAPIReader()), Open: hub.stores.open},

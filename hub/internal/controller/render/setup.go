@@ -58,7 +58,8 @@ func (w *Wakes) Wake(sub feed.Subscriber) {
 }
 
 // SetUp registers the controller with the manager. It runs on every replica, for
-// the spokes that are connected to it.
+// the spokes that are connected to it. The cache of the hub's own cluster needs
+// classes.IndexSecrets.
 func (r *Reconciler) SetUp(ctx context.Context, mgr mcmanager.Manager, wakes *Wakes) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.DynamicConfigRender{}, classIndex, indexClass); err != nil {
 		return err
@@ -109,16 +110,14 @@ func (r *Reconciler) ofClass(ctx context.Context, o client.Object) []mcreconcile
 
 // ofSecret are the Renders that use a class whose credential or CA is in a Secret.
 func (r *Reconciler) ofSecret(ctx context.Context, o client.Object) []mcreconcile.Request {
-	all, err := r.Classes.All(ctx)
+	using, err := r.Classes.UsingSecret(ctx, o.GetNamespace(), o.GetName())
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing classes failed")
 		return nil
 	}
 	var requests []mcreconcile.Request
-	for _, class := range all {
-		if class.UsesSecret(o.GetNamespace(), o.GetName()) {
-			requests = append(requests, r.using(ctx, class.Ref)...)
-		}
+	for _, class := range using {
+		requests = append(requests, r.using(ctx, class.Ref)...)
 	}
 	return requests
 }

@@ -3,8 +3,11 @@
 //
 // A key is an engine's path and a secret's, as the vault command takes it:
 // secret/postgres. Where the engine ends, and its version, is asked of Vault once
-// for each engine in ten minutes, unless the class states a version. What is no KV
-// engine is never read: a read of another engine may make credentials.
+// for each engine in ten minutes, unless the class states a version. What Vault says is
+// no KV engine is never read: a read of another engine may make credentials. Where a
+// version is stated Vault is not asked, so such a read may happen: an answer that holds
+// a lease is no document, its lease is revoked where the token may, and its key is not
+// read again for an hour.
 //
 // The document is the secret's map as JSON, byte for byte as Vault gave it. Every
 // document is secret. A version of KV 2 is its number and time; KV 1 has none, so

@@ -33,7 +33,7 @@ func (c *Client) fetch(ctx context.Context, key policy.Key, last *store.Document
 			return last, nil
 		}
 	}
-	doc, err := c.document(ctx, at)
+	doc, err := c.document(ctx, key, at)
 	if err != nil {
 		return nil, c.doubt(at, err)
 	}
@@ -49,7 +49,7 @@ func (c *Client) fetch(ctx context.Context, key policy.Key, last *store.Document
 
 // doubt forgets the engine when a failure may come from there being another one.
 func (c *Client) doubt(at place, err error) error {
-	if errors.Is(err, errNoMount) || errors.Is(err, errOtherKV) {
+	if errors.Is(err, errNoMount) || errors.Is(err, errOtherKV) || errors.Is(err, errLeased) {
 		c.mounts.forget(at.path)
 	}
 	return err
@@ -74,10 +74,13 @@ func (c *Client) currentVersion(ctx context.Context, at place) (current, forbidd
 }
 
 // document reads the document itself.
-func (c *Client) document(ctx context.Context, at place) (*store.Document, error) {
+func (c *Client) document(ctx context.Context, key policy.Key, at place) (*store.Document, error) {
 	got, err := c.read(ctx, at.data())
 	if err != nil {
 		return nil, err
+	}
+	if e, own := got.open(); own && e.LeaseID != "" {
+		return nil, c.refuseLease(ctx, key, e.LeaseID)
 	}
 	if at.version == 1 {
 		return c.parseV1(got)

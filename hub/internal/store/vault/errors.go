@@ -26,6 +26,7 @@ var (
 // envelope is what Vault writes around everything.
 type envelope struct {
 	RequestID string          `json:"request_id"`
+	LeaseID   string          `json:"lease_id"`
 	Errors    *[]string       `json:"errors"`
 	Warnings  []string        `json:"warnings"`
 	Data      json.RawMessage `json:"data"`

@@ -241,6 +241,7 @@ func TestClient_DocumentsOfAFaultyStore(t *testing.T) {
 		"a document of 4 MiB and a byte":         {wrapped(large(store.MaxDocumentBytes + 1)), v1alpha1.ReasonDocumentTooLarge},
 		"a document that is larger by far":       {wrapped(large(3 * store.MaxDocumentBytes)), v1alpha1.ReasonDocumentTooLarge},
 		"an empty document, which is a document": {wrapped("{}"), ""},
+		"a document with a lease":                {strings.Replace(dataBody, "{", `{"lease_id":"`+canary+`",`, 1), v1alpha1.ReasonKeyInvalid},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

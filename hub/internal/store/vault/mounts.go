@@ -102,6 +102,9 @@ func (c *Client) locate(ctx context.Context, key policy.Key) (place, error) {
 	if err := checkKey(key); err != nil {
 		return place{}, err
 	}
+	if err := c.leased.check(key, time.Now()); err != nil {
+		return place{}, err
+	}
 	if at, ok := c.mounts.of(key, time.Now()); ok {
 		return at, nil
 	}

@@ -135,6 +135,7 @@ func (f *front) note(r *http.Request) {
 	for part, name := range map[string]string{
 		"/login": "login", "/sys/internal/ui/mounts/": "probe", "/metadata/": "metadata",
 		"/lookup-self": "lookup", "/renew-self": "renew", "/revoke-self": "revoke",
+		"/sys/leases/": "lease",
 	} {
 		if strings.Contains(r.URL.Path, part) {
 			kind = name

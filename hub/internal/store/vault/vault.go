@@ -50,6 +50,7 @@ type Client struct {
 	transport *http.Transport
 	session   *session
 	mounts    *mounts
+	leased    leased
 	flights   flights // of probes
 	hashKey   []byte  // of the versions of KV 1
 }

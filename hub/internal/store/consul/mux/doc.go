@@ -15,6 +15,10 @@
 // document. What Consul does not tell a query is found by reading all of a group once
 // in a while.
 //
+// Each request passes the class's gate with a priority of its own: a read with that of
+// the most urgent key that it takes, also of one that comes while it waits; a query that
+// blocks is periodic.
+//
 // The [Mux] starts one goroutine at its first call, which owns all others; Close
 // ends it.
 package mux

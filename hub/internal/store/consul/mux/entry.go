@@ -18,6 +18,7 @@ type entry struct {
 	size    int    // bytes
 	queued  bool
 	urgency store.Priority // in the queue
+	number  uint64         // in the queue, in the order of coming
 	watched bool
 	waiters map[*waiter]struct{}
 	idle    time.Time // since when nobody waits

@@ -89,9 +89,9 @@ func (m *Mux) narrow(ctx context.Context, keys []policy.Key, index uint64, still
 	}
 }
 
-// ask lists a prefix without blocking.
+// ask lists a prefix without blocking, as urgently as the reads that it may spare.
 func (m *Mux) ask(ctx context.Context, prefix string) (uint64, error) {
-	done, err := m.gate.Enter(ctx)
+	done, err := m.gate.Enter(store.WithPriority(ctx, store.Prompt))
 	if err != nil {
 		return 0, err
 	}
@@ -105,7 +105,10 @@ func (m *Mux) ask(ctx context.Context, prefix string) (uint64, error) {
 func (m *Mux) woken(g *group, index uint64, still map[policy.Key]bool) []reread {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := g.index
+	before, urgency := g.index, store.Prompt
+	if index == before {
+		urgency = store.Periodic // nothing moved: it is time to read them anyway
+	}
 	m.advance(g, index)
 	if before > 0 && len(still) == 0 {
 		g.checked = time.Now()
@@ -121,7 +124,7 @@ func (m *Mux) woken(g *group, index uint64, still map[policy.Key]bool) []reread 
 		}
 		w := &waiter{answer: make(chan Reading, 1)}
 		e.waiters[w] = struct{}{}
-		m.enqueue(e, store.Prompt)
+		m.enqueue(e, urgency)
 		reads = append(reads, reread{w, e.version})
 	}
 	return reads

@@ -88,17 +88,17 @@ type Mux struct {
 	ended    sync.WaitGroup
 
 	// mu guards what follows, and every entry and group.
-	mu      sync.Mutex
-	entries map[policy.Key]*entry
-	groups  map[string]*group
-	queue   queue  // to be read
-	reads   int    // batches under way
-	pending int    // of them, those that wait for the gate
-	clock   uint64 // counts requests and answers
-	index   uint64 // the highest that the store answered
-	era     int    // counts how often the index went back
-	planAt  time.Time
-	unsplit time.Time // since when new keys wait for the next plan
+	mu        sync.Mutex
+	entries   map[policy.Key]*entry
+	groups    map[string]*group
+	queue     queue       // to be read
+	reads     int         // batches under way
+	entrances []*entrance // of them, those that wait for the gate
+	clock     uint64      // counts requests and answers
+	index     uint64      // the highest that the store answered
+	era       int         // counts how often the index went back
+	planAt    time.Time
+	unsplit   time.Time // since when new keys wait for the next plan
 	// Not tried before, because it was refused:
 	listAt, batchAt time.Time
 }
@@ -143,8 +143,9 @@ func (m *Mux) await(ctx context.Context, key policy.Key, w *waiter) Reading {
 		return Reading{Err: ctx.Err()}
 	}
 	m.started.Do(func() {
-		// It serves all callers: the first one's end is not its end.
-		own, stop := context.WithCancel(context.WithoutCancel(ctx))
+		// It serves all callers: the first one's end is not its end, and its priority
+		// not that of what they ask for.
+		own, stop := context.WithCancel(store.WithPriority(context.WithoutCancel(ctx), store.Periodic))
 		m.stop = stop
 		m.ended.Go(func() { m.run(own) })
 	})
@@ -181,10 +182,10 @@ func (m *Mux) step(ctx context.Context, tasks *sync.WaitGroup) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// Those that wait for the gate will take what is queued.
-	for m.reads < maxReads && m.pending*m.batch < m.queue.len() {
+	for m.reads < maxReads && len(m.entrances)*m.batch < m.queue.len() {
 		m.reads++
-		m.pending++
-		tasks.Go(func() { m.read(ctx) })
+		e := m.queueUp()
+		tasks.Go(func() { m.read(ctx, e) })
 	}
 	if !m.planAt.IsZero() && !time.Now().Before(m.planAt) {
 		for _, g := range m.replan() {

@@ -37,13 +37,14 @@ func (b batch) keys() []policy.Key {
 // enqueue has a document read; called with mu held.
 func (m *Mux) enqueue(e *entry, p store.Priority) {
 	m.queue.push(e, p)
+	m.hasten()
 	m.look()
 }
 
 // read makes one request for what is queued when the gate lets it.
-func (m *Mux) read(ctx context.Context) {
-	done, err := m.gate.Enter(ctx)
-	got := m.take(err != nil)
+func (m *Mux) read(ctx context.Context, e *entrance) {
+	done, err := m.enter(ctx, e)
+	got := m.take(e, err != nil)
 	if err != nil {
 		return
 	}
@@ -59,10 +60,10 @@ func (m *Mux) read(ctx context.Context) {
 }
 
 // take empties the queue into a batch; none when the gate stays shut.
-func (m *Mux) take(shut bool) batch {
+func (m *Mux) take(by *entrance, shut bool) batch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pending--
+	m.leave(by)
 	if shut {
 		m.reads--
 		return batch{}
