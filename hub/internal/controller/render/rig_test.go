@@ -48,6 +48,7 @@ var hub struct {
 	feeds      *feed.Feeds
 	outbox     *outbox
 	stores     stores
+	live       *live
 	reconciler render.Reconciler
 	leaked     atomic.Value // the first line of the log that held the canary
 	audited    transcript
@@ -82,9 +83,10 @@ func startHub(ctx context.Context, c *testenv.Cluster) error {
 	wakes.Wake(feed.Subscriber{}) // nobody to wake yet
 	hub.feeds = feed.New(feed.Config{Wake: wakes.Wake})
 	local := mgr.GetLocalManager()
+	hub.live = &live{Reader: local.GetAPIReader()}
 	reconciler := &render.Reconciler{
 		Clusters: hub.mirrors, Hub: local.GetCache(), Feeds: hub.feeds, Outbox: hub.outbox,
-		Classes: &classes.Resolver{Objects: local.GetCache(), Secrets: classes.NewSecrets(local.GetCache(), local.GetAPIReader()), Open: hub.stores.open},
+		Classes: &classes.Resolver{Objects: local.GetCache(), Secrets: classes.NewSecrets(local.GetCache(), hub.live), Open: hub.stores.open},
 		Hasher:  fleet.NewHasher([]byte("0123456789abcdef0123456789abcdef")),
 		Audit:   audit.New(&hub.audited),
 	}
