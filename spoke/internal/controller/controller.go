@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
+	"dynamic-config.rs/fleet/internal/requeue"
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 	"dynamic-config.rs/fleet/spoke/internal/apply"
 )
@@ -101,7 +102,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, ups
 		WatchesMetadata(&corev1.Secret{}, toRenders).
 		WatchesMetadata(&corev1.ConfigMap{}, toRenders).
 		WatchesRawSource(source.Func(r.takeQueue)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: requeue.Limiter[ctrl.Request]()}).
 		Complete(r)
 }
 

@@ -44,3 +44,14 @@ func logState(ctx context.Context, before *metav1.Condition, v *verdict) {
 	}
 	ctrl.LoggerFrom(ctx).Info("State changed", "ready", v.ready.status, "reason", reason)
 }
+
+// logUnwritten writes one line for a Render whose status, or former target, cannot be
+// written; times is how often in a row.
+func logUnwritten(ctx context.Context, failed error, times int, again time.Duration) {
+	log := ctrl.LoggerFrom(ctx).WithValues("retryIn", again.String())
+	if times == 1 {
+		log.Error(failed, "Status or former target not written")
+		return
+	}
+	log.V(1).Info("Status or former target still not written", "cause", failed.Error())
+}

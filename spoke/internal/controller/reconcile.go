@@ -34,10 +34,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	known := r.entries.of(request.NamespacedName)
 	if v := r.handle(ctx, render, known); v != nil {
-		known.verdict = v
+		known.verdict = v.after(known.verdict)
 	}
 	failed := errors.Join(r.report(ctx, render, known), r.publish(ctx, request.NamespacedName), r.releaseFormer(ctx, render, known))
-	return ctrl.Result{RequeueAfter: known.wakeIn(time.Now())}, failed
+	wake := known.comeBack(failed, time.Now())
+	if failed != nil {
+		logUnwritten(ctx, failed, known.unwritten, wake)
+	}
+	// With an error the controller would go by its own delays, and the hub waits to be
+	// asked also while nothing can be reported.
+	return ctrl.Result{RequeueAfter: wake}, nil
 }
 
 // handle uses the hub's answer, if there is one for this Render as it is now. It

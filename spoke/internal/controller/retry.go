@@ -69,10 +69,14 @@ func (e *entry) fail(err error, target string) {
 
 // failLocked notes a failure after count others in a row. Call it with the lock held.
 func (e *entry) failLocked(low, high time.Duration, count int, target string) {
+	e.failure = &failure{count: count + 1, target: target, retryAt: time.Now().Add(backoff(low, high, count))}
+}
+
+// backoff is the delay after one failure more than count in a row: half to whole, so
+// that a namespace full of Renders does not come back as one.
+func backoff(low, high time.Duration, count int) time.Duration {
 	delay := min(high, low<<min(count, 10))
-	e.failure = &failure{count: count + 1, target: target}
-	// Half to whole: a namespace full of Renders does not come back as one.
-	e.failure.retryAt = time.Now().Add(delay/2 + rand.N(delay/2)) //nolint:gosec // G404: spreads load, guards nothing
+	return delay/2 + rand.N(delay/2) //nolint:gosec // G404: spreads load, guards nothing
 }
 
 // askAgain says whether to ask the hub again now, after a failure, and notes that
@@ -122,7 +126,23 @@ func (e *entry) isPending(now time.Time) bool {
 	return now.Sub(e.seen) >= pendingAfter
 }
 
-// wakeIn is when to look at the Render again by itself; 0 for never. What was written
+// comeBack is when to look at the Render again by itself; 0 for never. What failed to
+// be written is tried again at its own pace, and delays nothing else.
+func (e *entry) comeBack(failed error, now time.Time) time.Duration {
+	wake := e.wakeIn(now)
+	if failed == nil {
+		e.unwritten = 0
+		return wake
+	}
+	again := backoff(retryMin, retryMax, e.unwritten)
+	e.unwritten++
+	if wake == 0 {
+		return again
+	}
+	return min(wake, again)
+}
+
+// wakeIn is when to look at a Render of which all is told; 0 for never. What was written
 // says nothing while there is a failure.
 func (e *entry) wakeIn(now time.Time) time.Duration {
 	e.mu.Lock()

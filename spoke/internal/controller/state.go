@@ -92,6 +92,9 @@ type entry struct {
 	// the one worker that has the Render.
 	verdict  *verdict
 	reported string
+	// unwritten is how often in a row the status, or a former target, could not be
+	// written; the worker's too.
+	unwritten int
 
 	mu      sync.Mutex // guards what follows: Prime reads it beside the worker
 	written *written

@@ -38,6 +38,15 @@ type verdict struct {
 	newContent bool
 }
 
+// after is the verdict that follows another one, nil for none, which could not be
+// reported: that the content of the target changed is not lost with it.
+func (v *verdict) after(unreported *verdict) *verdict {
+	if unreported != nil && unreported.uid == v.uid {
+		v.newContent = v.newContent || unreported.newContent
+	}
+	return v
+}
+
 // The good states.
 var (
 	stateRendered = state{metav1.ConditionTrue, v1alpha1.ReasonRendered, "The target holds the current document."}

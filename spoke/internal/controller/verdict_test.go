@@ -59,6 +59,16 @@ func TestConclude(t *testing.T) {
 			want:       map[string]string{"Ready": "True/Rendered", "Fetched": "True/Fetched", "Applied": "True/Applied"},
 			renderedAt: &earlier,
 		},
+		"the target holds new content that was not reported yet": {
+			v:          rendered(deliverAnswer(""), "", false).after(rendered(deliverAnswer(""), "", true)),
+			want:       map[string]string{"Ready": "True/Rendered", "Fetched": "True/Fetched", "Applied": "True/Applied"},
+			renderedAt: &now,
+		},
+		"a Render of the same name before had new content": {
+			v:          rendered(deliverAnswer(""), "", false).after(&verdict{uid: "another", newContent: true}),
+			want:       map[string]string{"Ready": "True/Rendered", "Fetched": "True/Fetched", "Applied": "True/Applied"},
+			renderedAt: &earlier,
+		},
 		"the store does not answer": {
 			v: refused(refusalAnswer(&fleetv1.Refusal{
 				ReadyReason: "RenderFailed", CauseCondition: "Fetched", CauseReason: "StoreTimeout", Message: "slow",

@@ -10,13 +10,15 @@ import (
 
 // Backoff says how long the client waits before it connects again.
 type Backoff struct {
-	// AfterSession bounds the first delay after a session that was established:
-	// uniform in [0, AfterSession]. 15 s when zero, so that the spokes of a hub
-	// replica that died do not come back as one.
+	// AfterSession bounds the delay after a session that lasted: uniform in
+	// [0, AfterSession]. 15 s when zero, so that the spokes of a hub replica that died
+	// do not come back as one.
 	AfterSession time.Duration
 	// Min is the least delay after an attempt that failed; 1 s when zero.
 	Min time.Duration
-	// Max bounds the delay after many such attempts; 60 s when zero.
+	// Max bounds the delay after many such attempts; 60 s when zero. A session that
+	// was over sooner than that is such an attempt too: the hub may have died of its
+	// inventory, or refused it, and would again.
 	Max time.Duration
 }
 
@@ -47,7 +49,8 @@ type ending struct {
 	lasted time.Duration
 }
 
-// retry picks delays; failures is how many attempts failed in a row.
+// retry picks delays; failures is how many attempts in a row came to no session that
+// lasted.
 type retry struct {
 	backoff  Backoff
 	failures int
@@ -71,14 +74,17 @@ func (r *retry) delay(end ending) time.Duration {
 	case end.planned && end.lasted >= r.backoff.Min:
 		r.failures = 0
 		return 0
-	case end.established:
+	case end.established && end.lasted >= r.backoff.Max:
 		r.failures = 0
 		return uniform(0, r.backoff.AfterSession)
-	default:
-		r.failures++
-		// Ten doublings are far beyond Max in any sensible setting, and cannot overflow.
-		return uniform(r.backoff.Min, min(r.backoff.Max, r.backoff.Min<<min(r.failures, 10)))
 	}
+	r.failures++
+	// Ten doublings are far beyond Max in any sensible setting, and cannot overflow.
+	most := min(r.backoff.Max, r.backoff.Min<<min(r.failures, 10))
+	if end.established { // what ended it may have ended those of other spokes too
+		most = max(most, r.backoff.AfterSession)
+	}
+	return uniform(r.backoff.Min, most)
 }
 
 // uniform is a random duration in [low, high].

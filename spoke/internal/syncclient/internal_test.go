@@ -180,9 +180,11 @@ func TestRetry_After(t *testing.T) {
 		end       ending
 		low, high time.Duration
 	}{
-		"after a session up to 15 s":                  {end: ending{established: true}, high: 15 * time.Second},
+		"after a session that lasted up to 15 s":      {failures: 1000, end: ending{established: true, lasted: time.Minute}, high: 15 * time.Second},
+		"after the first that did not 1 to 15 s":      {end: ending{established: true, lasted: 59 * time.Second}, low: time.Second, high: 15 * time.Second},
+		"after many that did not 1 to 60 s":           {failures: 1000, end: ending{established: true, lasted: time.Second}, low: time.Second, high: time.Minute},
 		"after a planned end at once":                 {end: ending{established: true, planned: true, lasted: time.Minute}},
-		"a session drained at birth is paced":         {end: ending{established: true, planned: true}, high: 15 * time.Second},
+		"a session drained at birth is paced":         {end: ending{established: true, planned: true}, low: time.Second, high: 15 * time.Second},
 		"after the first failure 1 to 2 s":            {end: ending{}, low: time.Second, high: 2 * time.Second},
 		"a hub that says when is not asked before":    {end: ending{err: &Error{RetryAfter: 10 * time.Second}}, low: 10 * time.Second, high: 20 * time.Second},
 		"and is not waited for longer than 120 s":     {end: ending{err: &Error{RetryAfter: time.Hour}}, low: time.Minute, high: 2 * time.Minute},
@@ -198,6 +200,30 @@ func TestRetry_After(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Only a session that lasted ends the count: not that the hub welcomed another.
+func TestRetry_AHubThatEndsEverySessionIsAskedEverMoreRarely(t *testing.T) {
+	r := retry{backoff: Backoff{}.withDefaults()}
+	short := ending{established: true, lasted: time.Second, err: &Error{Reason: identity.ReasonTooManyRenders}}
+	longest := func(end ending) (longest time.Duration) {
+		for range 1000 {
+			again := r
+			longest = max(longest, again.after(end))
+		}
+		r.after(end)
+		return longest
+	}
+	for i, seconds := range []int{15, 15, 15, 16, 32, 60, 60} {
+		want := time.Duration(seconds) * time.Second
+		if got := longest(short); got > want || got < want*9/10 {
+			t.Errorf("after %d sessions that did not last it waits up to %s, want %s", i+1, got, want)
+		}
+	}
+	r.after(ending{established: true, lasted: time.Hour})
+	if got := longest(short); got > 15*time.Second {
+		t.Errorf("after one that lasted the next is waited for up to %s, want 15 s", got)
 	}
 }
 

@@ -92,11 +92,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		apimeta.SetStatusCondition(&status.Conditions, ready)
 		status.ObservedGeneration = object.GetGeneration()
 	}
-	status.Renders, err = &renders, nil
+	status.Renders = &renders
 	if !equality.Semantic.DeepEqual(before, status) {
-		err = r.Status.Update(ctx, object)
+		if err := r.Status.Update(ctx, object); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
-	return ctrl.Result{RequeueAfter: checkInterval/2 + rand.N(checkInterval)}, err //nolint:gosec // G404: spreads load, guards nothing
+	return ctrl.Result{RequeueAfter: checkInterval/2 + rand.N(checkInterval)}, nil //nolint:gosec // G404: spreads load, guards nothing
 }
 
 // blank is an object of the reconciler's kind, and its status.

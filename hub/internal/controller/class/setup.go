@@ -20,6 +20,7 @@ import (
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/hub/internal/classes"
+	"dynamic-config.rs/fleet/internal/requeue"
 )
 
 // workers that look at classes at once: ten stores that hang do not keep the others
@@ -40,7 +41,10 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.SpokeCluster{}, r.counted()).
 		WatchesRawSource(source.Func(r.wakeAll)).
 		WatchesRawSource(source.Func(r.wakeTurned)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NeedLeaderElection: new(false), RecoverPanic: new(true)}).
+		WithOptions(controller.Options{
+			RateLimiter: requeue.Limiter[ctrl.Request](), MaxConcurrentReconciles: workers,
+			NeedLeaderElection: new(false), RecoverPanic: new(true),
+		}).
 		Complete(r)
 }
 

@@ -23,6 +23,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/classes"
 	"dynamic-config.rs/fleet/hub/internal/feed"
 	"dynamic-config.rs/fleet/hub/internal/mirror"
+	"dynamic-config.rs/fleet/internal/requeue"
 )
 
 // classIndex is the field that Renders are indexed by: their class.
@@ -70,7 +71,7 @@ func (r *Reconciler) SetUp(ctx context.Context, mgr mcmanager.Manager, wakes *Wa
 	return mcbuilder.ControllerManagedBy(mgr).Named("render").
 		Watches(&v1alpha1.DynamicConfigRender{}, mchandler.EnqueueRequestForObject).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
-			NewQueue: mirror.NewFairQueue, MaxConcurrentReconciles: workers,
+			NewQueue: mirror.NewFairQueue, RateLimiter: requeue.Limiter[mcreconcile.Request](), MaxConcurrentReconciles: workers,
 			NeedLeaderElection: new(false), RecoverPanic: new(true),
 		}).
 		WatchesRawSource(wakes).

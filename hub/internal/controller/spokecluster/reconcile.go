@@ -18,6 +18,7 @@ import (
 	"dynamic-config.rs/fleet/hub/internal/fleet"
 	"dynamic-config.rs/fleet/hub/internal/registry"
 	"dynamic-config.rs/fleet/internal/identity"
+	"dynamic-config.rs/fleet/internal/requeue"
 )
 
 // handover is how long an agent's older session may serve here while its newer one
@@ -64,7 +65,10 @@ func (r *Reconciler) SetUp(mgr ctrl.Manager) error { return setUp(mgr, "spokeclu
 func setUp(mgr ctrl.Manager, name string, workers int, r reconcile.Reconciler) error {
 	return ctrl.NewControllerManagedBy(mgr).Named(name).
 		For(&v1alpha1.SpokeCluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, sessionChanged))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NeedLeaderElection: new(false), RecoverPanic: new(true)}).
+		WithOptions(controller.Options{
+			RateLimiter: requeue.Limiter[ctrl.Request](), MaxConcurrentReconciles: workers,
+			NeedLeaderElection: new(false), RecoverPanic: new(true),
+		}).
 		Complete(r)
 }
 
