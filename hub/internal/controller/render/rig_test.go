@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,7 +74,7 @@ type withoutStart struct{ multicluster.Provider }
 
 func startHub(ctx context.Context, c *testenv.Cluster) error {
 	scheme := testenv.Scheme()
-	hub.mirrors, hub.outbox = mirror.NewProvider(scheme), &outbox{connected: map[string]bool{}, answers: map[string]fleet.Answer{}}
+	hub.mirrors, hub.outbox = mirror.NewProvider(scheme), newOutbox()
 	mgr, err := mcmanager.New(c.Config, withoutStart{hub.mirrors}, manager.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
 		return err
@@ -119,11 +120,15 @@ func (s *stores) open(c *classes.Class, cred classes.Credential) (store.Reader, 
 	return found.(*memory.Store), nil //nolint:forcetypeassert // nothing else is put in
 }
 
-// outbox remembers the latest answers of connected clusters.
+// outbox remembers the answers of connected clusters.
 type outbox struct {
 	mu        sync.Mutex // guards what follows
 	connected map[string]bool
-	answers   map[string]fleet.Answer // by "cluster namespace/name"
+	answers   map[string][]fleet.Answer // by "cluster namespace/name", in order
+}
+
+func newOutbox() *outbox {
+	return &outbox{connected: map[string]bool{}, answers: map[string][]fleet.Answer{}}
 }
 
 func (o *outbox) Connected(cluster string) bool {
@@ -141,14 +146,30 @@ func (o *outbox) connect(cluster string, is bool) {
 func (o *outbox) Deliver(cluster string, id fleet.ID, a fleet.Answer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.answers[cluster+" "+id.Namespace+"/"+id.Name] = a
+	render := cluster + " " + id.Namespace + "/" + id.Name
+	o.answers[render] = append(o.answers[render], a)
 }
 
+// answer is the latest.
 func (o *outbox) answer(cluster, render string) (fleet.Answer, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	a, ok := o.answers[cluster+" "+render]
-	return a, ok
+	all := o.answers[cluster+" "+render]
+	if len(all) == 0 {
+		return fleet.Answer{}, false
+	}
+	return all[len(all)-1], true
+}
+
+// first is the first answer that is so, whatever followed it.
+func (o *outbox) first(cluster, render string, is func(fleet.Answer) bool) (fleet.Answer, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.answers[cluster+" "+render]
+	if at := slices.IndexFunc(all, is); at >= 0 {
+		return all[at], true
+	}
+	return fleet.Answer{}, false
 }
 
 // class makes a ClusterDynamicConfigClass with a store of its own.
@@ -229,7 +250,19 @@ func (s *spoke) says(renders ...*v1alpha1.DynamicConfigRender) {
 	}
 }
 
-// eventually waits for an answer to shop/web and returns it.
+// once waits for an answer to shop/web that is so, also where a look of another cause
+// answered again since, and returns it.
+func (s *spoke) once(what string, is func(fleet.Answer) bool) fleet.Answer {
+	s.t.Helper()
+	var found fleet.Answer
+	gomega.NewWithT(s.t).Eventually(func() (ok bool) {
+		found, ok = hub.outbox.first(s.name, "shop/web", is)
+		return ok
+	}).WithTimeout(patience).WithPolling(5*time.Millisecond).Should(gomega.BeTrue(), what)
+	return found
+}
+
+// eventually waits for the latest answer to shop/web to be so, and returns it.
 func (s *spoke) eventually(what string, is func(fleet.Answer) bool) fleet.Answer {
 	s.t.Helper()
 	var last fleet.Answer
