@@ -265,9 +265,7 @@ func TestClient_FollowsNoRedirect(t *testing.T) {
 
 func TestClient_ClosedPort(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.NotFoundHandler())
-	server.Close()
-	client := open(t, consul.Config{Endpoint: server.URL})
+	client := open(t, consul.Config{Endpoint: "http://127.0.0.1:1"})
 	defer client.Close()
 	_, err := client.Fetch(t.Context(), "app/db")
 	wantFailure(t, err, v1alpha1.ReasonStoreUnreachable, "fetch app/db: connection refused")
