@@ -47,7 +47,8 @@ func ConnectVault(addr, token string) *VaultServer {
 	return &VaultServer{Addr: addr, Token: token}
 }
 
-// start starts the process on a free port and waits until it is unsealed.
+// start starts the process on a free port and waits until it is unsealed, and serves
+// secret/: an engine of version 2 refuses everything for a moment after it was made.
 func (s *VaultServer) start(ctx context.Context) error {
 	ports, err := FreePorts(ctx, 1)
 	if err != nil {
@@ -59,8 +60,10 @@ func (s *VaultServer) start(ctx context.Context) error {
 		return err
 	}
 	return s.process.waitReady(ctx, func(ctx context.Context) error {
-		_, err := get(ctx, http.DefaultClient, s.Addr+"/v1/sys/health", nil)
-		return err
+		if _, err := get(ctx, http.DefaultClient, s.Addr+"/v1/sys/health", nil); err != nil {
+			return err
+		}
+		return s.Call(ctx, http.MethodGet, "secret/config", nil, nil)
 	})
 }
 

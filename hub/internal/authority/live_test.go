@@ -43,7 +43,7 @@ func ask(t *testing.T, ns, annotation, value string) {
 		secret := get(t, ns, authority.CASecret, &corev1.Secret{})
 		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotation, value)
 		return hub.Client.Update(t.Context(), secret)
-	}).Should(gomega.Succeed())
+	}).WithTimeout(time.Minute).Should(gomega.Succeed())
 }
 
 // signs is the root that signs, in DER.

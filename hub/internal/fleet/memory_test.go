@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"runtime"
 	"testing"
+	"time"
 	"weak"
 
 	"github.com/onsi/gomega"
@@ -21,7 +22,7 @@ func TestSession_KeepsNoDocumentThatItDelivered(t *testing.T) {
 			gomega.NewWithT(t).Eventually(func() bool {
 				runtime.GC()
 				return delivered.Value() == nil
-			}).Should(gomega.BeTrue(), "the content is still held")
+			}).WithTimeout(time.Minute).Should(gomega.BeTrue(), "the content is still held")
 			if f.Deliver("c", web, answer(1, content("id", 8))); code == fleet.Applied && len(drain(t, s)) != 0 {
 				t.Error("the same content was told again")
 			}

@@ -1,6 +1,7 @@
 package mirror_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
@@ -95,6 +96,7 @@ func TestProvider_GoroutinesStayFlat(t *testing.T) {
 	r.sees("warm shop/web@1", 1)
 	r.replace("prod", render("web", "c", 1))
 	r.sees("prod shop/web@1", 1)
+	watched(t, 2)
 	before := runtime.NumGoroutine()
 	const reconnects = 200
 	for i := range reconnects {
@@ -109,6 +111,16 @@ func TestProvider_GoroutinesStayFlat(t *testing.T) {
 	r.sees("brief shop/web@1", 1)
 	r.provider.Forget("brief")
 	settles(t, "after a cluster was forgotten", before+1)
+}
+
+// watched waits until so many clusters are watched. An informer opens its watch only
+// after it told of what it listed, and the goroutines of that watch are to be counted.
+func watched(t *testing.T, clusters int) {
+	t.Helper()
+	gomega.NewWithT(t).Eventually(func() int {
+		stacks := make([]byte, 1<<20)
+		return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("mirror.(*eventQueue).run("))
+	}).WithTimeout(patience).Should(gomega.Equal(clusters))
 }
 
 // settles waits until there are no more goroutines than that.

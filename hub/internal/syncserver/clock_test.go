@@ -137,10 +137,14 @@ func (w *wire) every(interval time.Duration, frame *fleetv1.SessionRequest) {
 	}
 }
 
-func (w *wire) readAll() {
+func (w *wire) readAll() { w.read(func(*fleetv1.SessionResponse) {}) }
+
+// read takes the hub's frames until the stream is over.
+func (w *wire) read(take func(*fleetv1.SessionResponse)) {
 	for {
 		select {
-		case <-w.out:
+		case frame := <-w.out:
+			take(frame)
 		case <-w.ctx.Done():
 			return
 		}
@@ -173,12 +177,21 @@ func TestClock_APeerThatDoesNotReadIsCut(t *testing.T) {
 func TestClock_ThreeMissedHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
+		beats := 0
 		got := serveWire(t, &mirror{}, func(w *wire) {
-			go w.readAll()
+			go w.read(func(frame *fleetv1.SessionResponse) {
+				if frame.GetHeartbeat() != nil {
+					beats++
+				}
+			})
 			w.in <- helloFrame("v1", "")
 		})
 		if after := time.Since(begin); got.Reason != identity.ReasonHeartbeatMissed || after <= 30*time.Second || after > 41*time.Second {
 			t.Errorf("%+v after %v", got, after)
+		}
+		synctest.Wait() // the reader has ended
+		if beats < 3 {
+			t.Errorf("the hub sent %d heartbeats of its own", beats)
 		}
 	})
 }

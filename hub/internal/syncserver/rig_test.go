@@ -119,9 +119,8 @@ type spoke struct {
 	t      *testing.T
 	site   *site
 	stream grpc.BidiStreamingClient[fleetv1.SessionRequest, fleetv1.SessionResponse]
-	frames chan *fleetv1.SessionResponse // all but heartbeats; closed at the end
-	beats  chan struct{}
-	ended  chan struct{} // closed when the stream is over, after end is set
+	frames chan *fleetv1.SessionResponse // all but heartbeats
+	ended  chan struct{}                 // closed when the stream is over, after end is set
 	end    error
 }
 
@@ -135,7 +134,7 @@ func (s *site) open(t *testing.T, cluster string, lives time.Duration) *spoke {
 	}
 	a := &spoke{
 		t: t, site: s, stream: stream,
-		frames: make(chan *fleetv1.SessionResponse, 1024), beats: make(chan struct{}, 1), ended: make(chan struct{}),
+		frames: make(chan *fleetv1.SessionResponse, 1024), ended: make(chan struct{}),
 	}
 	go a.receive() // until the stream is over
 	return a
@@ -151,11 +150,6 @@ func (a *spoke) receive() {
 		}
 		if frame.GetHeartbeat() == nil {
 			a.frames <- frame
-			continue
-		}
-		select {
-		case a.beats <- struct{}{}:
-		default:
 		}
 	}
 }
@@ -190,6 +184,14 @@ func (a *spoke) verdict() spoketest.Verdict {
 	return verdictOf(a.end)
 }
 
+// tell sends a frame, and does not wait for what comes of it.
+func (a *spoke) tell(frame *fleetv1.SessionRequest) {
+	a.t.Helper()
+	if err := a.stream.Send(frame); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
 // send sends a frame and waits until the hub has acted on it, of which it ignores so
 // many parts. It reports false when the stream is over instead.
 func (a *spoke) send(frame *fleetv1.SessionRequest, ignored int64) bool {
@@ -218,9 +220,7 @@ func (a *spoke) hello() *fleetv1.Welcome {
 // helloOf says hello as an agent of that name.
 func (a *spoke) helloOf(instance string) *fleetv1.Welcome {
 	a.t.Helper()
-	if err := a.stream.Send(helloFrame("v1.0.0", instance)); err != nil {
-		a.t.Fatal(err)
-	}
+	a.tell(helloFrame("v1.0.0", instance))
 	return a.next().GetWelcome()
 }
 

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -92,7 +94,24 @@ func viewer(t *testing.T, name string) string {
 			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: name}},
 		})
+	may(t, name, true)
 	return token(t, name, web.DefaultAudience)
+}
+
+// may waits until the API server says of an account whether it may see the page: it reads
+// roles from a watch, which lags behind what is written.
+func may(t *testing.T, name string, allowed bool) {
+	t.Helper()
+	gomega.NewWithT(t).Eventually(func() (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:default:" + name,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: "get", Group: "dynamic-config.rs", Resource: "spokeclusters", Subresource: "renders",
+			},
+		}}
+		err := hub.Client.Create(t.Context(), review)
+		return review.Status.Allowed, err
+	}).WithTimeout(patience).Should(gomega.Equal(allowed), "what %s may", name)
 }
 
 // token makes a ServiceAccount, unless it is there, and returns a token of it.

@@ -74,10 +74,24 @@ type site struct {
 	sessions map[string]*fleet.Session
 }
 
-// clock is what the gate takes for the time: one that a test moves ahead.
-type clock struct{ ahead atomic.Int64 }
+// clock is what the gate takes for the time: one that a test moves ahead, or stops.
+type clock struct {
+	ahead atomic.Int64
+	stood atomic.Pointer[time.Time] // when it was stopped; nil while it goes
+}
 
-func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *clock) now() time.Time {
+	now := time.Now()
+	if stood := c.stood.Load(); stood != nil {
+		now = *stood
+	}
+	return now.Add(time.Duration(c.ahead.Load()))
+}
+
+func (c *clock) stop() {
+	now := time.Now()
+	c.stood.Store(&now)
+}
 
 func (c *clock) set(ahead time.Duration) { c.ahead.Store(int64(ahead)) }
 

@@ -29,7 +29,8 @@ func TestReconcile_ADocumentThatWasGivenUp(t *testing.T) {
 	woken := make(chan string, 16)
 	r := hub.reconciler
 	feeds := feed.New(feed.Config{MaxBytes: 1, Wake: func(sub feed.Subscriber) { woken <- sub.Name }})
-	told := &outbox{connected: map[string]bool{s.name: true}, answers: map[string]fleet.Answer{}}
+	told := newOutbox()
+	told.connect(s.name, true)
 	r.Feeds, r.Outbox = feeds, told
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

@@ -59,6 +59,9 @@ func pair(key string, value []byte) string {
 func TestClient_DoubtfulAnswers(t *testing.T) {
 	t.Parallel()
 	page := "<html>" + canary + "</html>"
+	// Made before they are asked for: the time that takes is not the store's.
+	large := pair("app/db", make([]byte, store.MaxDocumentBytes+1))
+	endless := `[{"Key":"` + strings.Repeat("a", 3*store.MaxDocumentBytes)
 	cases := map[string]struct {
 		handler http.HandlerFunc
 		reason  string
@@ -128,15 +131,11 @@ func TestClient_DoubtfulAnswers(t *testing.T) {
 			v1alpha1.ReasonCredentialRejected, "the store does not know the token",
 		},
 		"a value over 4 MiB is too large": {
-			func(w http.ResponseWriter, _ *http.Request) {
-				answer(w, 200, pair("app/db", make([]byte, store.MaxDocumentBytes+1)))
-			},
+			func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, large) },
 			v1alpha1.ReasonDocumentTooLarge, "the value is larger than 4 MiB",
 		},
 		"a body without end is too large": {
-			func(w http.ResponseWriter, _ *http.Request) {
-				answer(w, 200, `[{"Key":"`+strings.Repeat("a", 3*store.MaxDocumentBytes))
-			},
+			func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, endless) },
 			v1alpha1.ReasonDocumentTooLarge, "the value is larger than 4 MiB",
 		},
 	}
@@ -208,9 +207,8 @@ func wantFailure(t *testing.T, err error, reason, text string) {
 
 func TestClient_TakesTheLargestValue(t *testing.T) {
 	t.Parallel()
-	client := faulty(t, func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, 200, pair("app/db", make([]byte, store.MaxDocumentBytes)))
-	})
+	largest := pair("app/db", make([]byte, store.MaxDocumentBytes))
+	client := faulty(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, largest) })
 	doc, err := client.Fetch(t.Context(), "app/db")
 	if err != nil || len(doc.Text) != store.MaxDocumentBytes {
 		t.Fatalf("got %v", err)
@@ -265,9 +263,7 @@ func TestClient_FollowsNoRedirect(t *testing.T) {
 
 func TestClient_ClosedPort(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.NotFoundHandler())
-	server.Close()
-	client := open(t, consul.Config{Endpoint: server.URL})
+	client := open(t, consul.Config{Endpoint: "http://127.0.0.1:1"})
 	defer client.Close()
 	_, err := client.Fetch(t.Context(), "app/db")
 	wantFailure(t, err, v1alpha1.ReasonStoreUnreachable, "fetch app/db: connection refused")

@@ -297,9 +297,7 @@ func TestClient_Throttled(t *testing.T) {
 
 func TestClient_ClosedPort(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.NotFoundHandler())
-	server.Close()
-	_, err := open(t, vault.Config{Endpoint: server.URL, Credential: canary}).Fetch(t.Context(), "secret/a")
+	_, err := open(t, vault.Config{Endpoint: "http://127.0.0.1:1", Credential: canary}).Fetch(t.Context(), "secret/a")
 	wantFailure(t, err, v1alpha1.ReasonStoreUnreachable)
 	if err.Error() != "fetch secret/a: connection refused" {
 		t.Errorf("got %q", err)

@@ -65,14 +65,35 @@ func TestLogin_Token(t *testing.T) {
 		}
 	})
 	t.Run("a given token lives on while it is used", func(t *testing.T) {
-		through := before(t, server.Addr)
-		token := server.token(t, map[string]any{"policies": []string{"app"}, "period": "2s"})
-		client := open(t, vault.Config{Endpoint: through.URL, Credential: token})
-		gomega.NewWithT(t).Eventually(func() int {
-			wantText(t, client, "secret/app/db", `{"a":"1"}`)
-			return through.count("renew")
-		}).WithTimeout(time.Minute).Should(gomega.BeNumerically(">=", 3))
+		// On a machine that is slower than a token's period nobody uses it in time.
+		for period := 2 * time.Second; !livesOn(t, server, period); period *= 2 {
+			if period > time.Minute {
+				t.Fatal("the machine is too slow to use a token")
+			}
+		}
 	})
+}
+
+// livesOn uses a token of a period until it was renewed three times. It reports false
+// where the token was left alone for long, as a token is that nobody uses.
+func livesOn(t *testing.T, server server, period time.Duration) bool {
+	t.Helper()
+	through := before(t, server.Addr)
+	token := server.token(t, map[string]any{"policies": []string{"app"}, "period": period.String()})
+	client := open(t, vault.Config{Endpoint: through.URL, Credential: token})
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for used := time.Now(); through.count("renew") < 3; <-tick.C {
+		_, err := client.Fetch(t.Context(), "secret/app/db")
+		if time.Since(used) > period/8 { // of the third that is left when it is renewed
+			return false
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		used = time.Now()
+	}
+	return true
 }
 
 func TestLogin_AppRole(t *testing.T) {
@@ -259,16 +280,18 @@ func TestSession_SurvivesAStoreThatIsDownAcrossExpiry(t *testing.T) {
 	server := start(t)
 	server.put(t, "app/db", map[string]string{"a": "1"})
 	server.allow(t, "app", "app/")
-	roleID, secretID := server.appRole(t, "app", map[string]any{"token_ttl": "2s", "token_max_ttl": "2s"})
+	roleID, secretID := server.appRole(t, "app", map[string]any{"token_ttl": "2s", "token_explicit_max_ttl": "2s"})
 	through := before(t, server.Addr)
 	client := open(t, vault.Config{Endpoint: through.URL, Credential: secretID, Login: &vault.Login{Mount: "approle", RoleID: roleID}})
 	wantText(t, client, "secret/app/db", `{"a":"1"}`)
 	first := through.used()[0]
+	// The next token holds for as long as a slow machine takes to read with it.
+	server.call(t, http.MethodPost, "auth/approle/role/app", map[string]any{"token_ttl": "1h", "token_explicit_max_ttl": 0}, nil)
 
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	var err error // of the last fetch; the first may be faster than the signal
+	var err error // of the last fetch
 	for expiry := time.Now().Add(3 * time.Second); time.Now().Before(expiry); {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		_, err = client.Fetch(ctx, "secret/app/db")

@@ -57,7 +57,7 @@ func TestMounts_OnVault(t *testing.T) {
 		wantText(t, client, "grows/a", `{"a":"1"}`)
 		server.call(t, http.MethodDelete, "sys/mounts/grows", nil, nil)
 		wantReason(t, client, "grows/a", v1alpha1.ReasonDocumentNotFound)
-		server.call(t, http.MethodPost, "sys/mounts/grows", map[string]any{"type": "kv", "options": map[string]string{"version": "2"}}, nil)
+		server.mount(t, "grows")
 		server.call(t, http.MethodPost, "grows/data/a", map[string]any{"data": map[string]string{"a": "2"}}, nil)
 		wantText(t, client, "grows/a", `{"a":"2"}`)
 	})

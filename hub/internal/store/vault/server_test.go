@@ -11,10 +11,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/onsi/gomega"
 	"go.uber.org/goleak"
 
 	"dynamic-config.rs/fleet/hub/internal/policy"
 	"dynamic-config.rs/fleet/hub/internal/store"
+	"dynamic-config.rs/fleet/hub/internal/store/storetest"
 	"dynamic-config.rs/fleet/hub/internal/store/vault"
 	"dynamic-config.rs/fleet/internal/testenv"
 )
@@ -41,6 +43,15 @@ func (s server) call(t *testing.T, method, path string, body, answer any) {
 	if err := s.Call(t.Context(), method, path, body, answer); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// mount makes an engine of KV 2, which is not to be used for a moment at first.
+func (s server) mount(t *testing.T, path string) {
+	t.Helper()
+	s.call(t, http.MethodPost, "sys/mounts/"+path, map[string]any{"type": "kv", "options": map[string]string{"version": "2"}}, nil)
+	gomega.NewWithT(t).Eventually(func() error {
+		return s.Call(t.Context(), http.MethodGet, path+"/config", nil, nil)
+	}).WithTimeout(storetest.Patience).Should(gomega.Succeed())
 }
 
 // put writes a document to KV 2 at secret/.

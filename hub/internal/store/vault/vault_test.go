@@ -23,8 +23,7 @@ func escaped(key policy.Key, engine string) string {
 
 func TestClient_OnVault(t *testing.T) {
 	server := start(t)
-	engine := map[string]any{"type": "kv", "options": map[string]string{"version": "2"}}
-	server.call(t, http.MethodPost, "sys/mounts/team/a/kv", engine, nil)
+	server.mount(t, "team/a/kv")
 	cases := map[string]struct {
 		engine  string
 		version int // of the engine
