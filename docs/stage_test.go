@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/testbin"
 )
 
@@ -98,6 +99,13 @@ func (s *stage) fill() {
 		if _, err := s.run(root, s.kubectl, "patch", object, "--subresource=status", "--type=merge", "-p", ready); err != nil {
 			s.t.Fatal(err)
 		}
+	}
+	uid, err := s.run(root, s.kubectl, "get", "-n", "shop", "dynamicconfigrender/db", "-o", "jsonpath={.metadata.uid}")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.run(root, s.kubectl, "label", "-n", "shop", "secret/pg", v1alpha1.LabelRenderUID+"="+uid); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

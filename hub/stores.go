@@ -32,7 +32,7 @@ func newOpener(hub *rest.Config) (classes.Opener, error) {
 		case v1alpha1.SourceVault:
 			return vault.New(vaultConfig(c, cred))
 		}
-		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: errors.New("this version of the hub does not know the source")}
+		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: store.OpOpen, Err: errors.New("this version of the hub does not know the source")}
 	}, nil
 }
 

@@ -24,19 +24,21 @@ func main() {
 	}
 }
 
-func run() error {
-	var (
-		cfg         hub.Config
-		logs        telemetry.LogConfig
-		names       string
-		audits      string
-		showVersion bool
-	)
+// options are what the flags say.
+type options struct {
+	hub         hub.Config
+	logs        telemetry.LogConfig
+	serverNames string
+	audit       string
+	showVersion bool
+}
+
+func (o *options) bindFlags(flags *flag.FlagSet) {
+	cfg := &o.hub
 	hostname, _ := os.Hostname()
-	flags := flag.CommandLine // controller-runtime adds --kubeconfig to it
 	flags.StringVar(&cfg.Namespace, "namespace", envOr("POD_NAMESPACE", "dynamic-config-system"), "namespace of the hub's own Secrets")
 	flags.StringVar(&cfg.ListenAddress, "listen-address", ":8443", "address that spokes connect to")
-	flags.StringVar(&names, "server-names", "", "comma-separated DNS names and IP addresses in the hub's certificate, beside "+hub.DefaultServerName)
+	flags.StringVar(&o.serverNames, "server-names", "", "comma-separated DNS names and IP addresses in the hub's certificate, beside "+hub.DefaultServerName)
 	flags.StringVar(&cfg.TrustDomain, "trust-domain", "", "trust domain of the spokes' identities; never change it while spokes are enrolled")
 	flags.StringVar(&cfg.Replica, "replica", envOr("POD_NAME", hostname), "name of this replica among those of the hub, a DNS name")
 	flags.BoolVar(&cfg.LeaderElect, "leader-elect", true, "elect the replica that writes the status of classes; serving does not wait for it")
@@ -53,25 +55,31 @@ func run() error {
 	flags.DurationVar(&cfg.DrainWindow, "drain-window", 0, "time over which spokes leave at a shutdown (default 5s)")
 	flags.DurationVar(&cfg.BalanceInterval, "balance-interval", 0, "how often a replica compares its sessions with the others' and has some move off it where it holds clearly more (default 30s)")
 	flags.Int64Var(&cfg.MaxDocumentBytes, "max-document-bytes", 0, "bytes of documents, and of what is rendered of them, to hold; the others are fetched again when needed (default 512 MiB)")
-	flags.StringVar(&audits, "audit-log", "-", "where decisions, enrolments and ends of sessions are written, a JSON line each: a file that is appended to, - for standard output, or off")
-	flags.BoolVar(&showVersion, "version", false, "print the version and exit")
-	logs.BindFlags(flags)
+	flags.StringVar(&o.audit, "audit-log", "-", "where decisions, enrolments and ends of sessions are written, a JSON line each: a file that is appended to, - for standard output, or off")
+	flags.BoolVar(&o.showVersion, "version", false, "print the version and exit")
+	o.logs.BindFlags(flags)
+}
+
+func run() error {
+	var o options
+	o.bindFlags(flag.CommandLine) // controller-runtime adds --kubeconfig to it
 	flag.Parse()
-	if showVersion {
+	if o.showVersion {
 		_, err := fmt.Fprintln(os.Stdout, version.String())
 		return err
 	}
-	log, level, err := telemetry.NewLogger(os.Stderr, logs)
+	log, level, err := telemetry.NewLogger(os.Stderr, o.logs)
 	if err != nil {
 		return err
 	}
-	cfg.LogLevel = level
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
-	if names != "" {
-		cfg.ServerNames = strings.Split(names, ",")
+	cfg := o.hub
+	cfg.LogLevel = level
+	if o.serverNames != "" {
+		cfg.ServerNames = strings.Split(o.serverNames, ",")
 	}
-	if cfg.Audit, err = openAudit(audits); err != nil {
+	if cfg.Audit, err = openAudit(o.audit); err != nil {
 		return err
 	}
 	if cfg.REST, err = ctrl.GetConfig(); err != nil {

@@ -87,14 +87,11 @@ func (a *app) eachCluster(cmd *cobra.Command, names []string, do func(*kube.Conn
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	return forEach(names, func(name string) error {
 		cluster, err := hub.SpokeCluster(cmd.Context(), name)
 		if err != nil {
 			return err
 		}
-		if err := do(hub, cluster); err != nil {
-			return err
-		}
-	}
-	return nil
+		return do(hub, cluster)
+	})
 }

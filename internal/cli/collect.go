@@ -85,16 +85,8 @@ func (a *app) collect(ctx context.Context, flags *doctorFlags, w io.Writer, name
 	if err != nil {
 		return err
 	}
-	c := &collector{app: a}
-	if !flags.allNamespaces {
-		if c.namespace, err = a.clusters.Namespace(); err != nil {
-			return err
-		}
-	}
-	if c.workload, err = a.clusters.Workload(); err != nil {
-		return err
-	}
-	if c.hub, err = a.clusters.Hub(); err != nil {
+	c, err := a.newCollector(flags)
+	if err != nil {
 		return err
 	}
 	archive := bundle.NewArchive(w, name, a.now())
@@ -123,6 +115,22 @@ func (a *app) collect(ctx context.Context, flags *doctorFlags, w io.Writer, name
 		return err
 	}
 	return archive.Close()
+}
+
+// newCollector connects to both clusters.
+func (a *app) newCollector(flags *doctorFlags) (*collector, error) {
+	c := &collector{app: a}
+	var err error
+	if !flags.allNamespaces {
+		if c.namespace, err = a.clusters.Namespace(); err != nil {
+			return nil, err
+		}
+	}
+	if c.workload, err = a.clusters.Workload(); err != nil {
+		return nil, err
+	}
+	c.hub, err = a.clusters.Hub()
+	return c, err
 }
 
 // miss notes what could not be read.

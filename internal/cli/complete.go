@@ -46,36 +46,75 @@ func contexts() []string {
 
 // completeRenders completes the names of live Renders; only one argument when single.
 func (a *app) completeRenders(single bool) completion {
-	return a.completeNames(single, a.clusters.Workload, &v1alpha1.DynamicConfigRenderList{})
+	return a.completeObjects(single, a.clusters.Workload, client.Object.GetName, &v1alpha1.DynamicConfigRenderList{})
+}
+
+// completeTargets completes the targets that live Renders write, as trace takes them.
+func (a *app) completeTargets() completion {
+	return a.completeObjects(true, a.clusters.Workload, targetOfRender, &v1alpha1.DynamicConfigRenderList{})
 }
 
 // completeClusters completes the names of live SpokeClusters.
 func (a *app) completeClusters(single bool) completion {
-	return a.completeNames(single, a.clusters.Hub, &v1alpha1.SpokeClusterList{})
+	return a.completeObjects(single, a.clusters.Hub, client.Object.GetName, &v1alpha1.SpokeClusterList{})
 }
 
 // completeClasses completes the names of live classes of both kinds.
 func (a *app) completeClasses() completion {
-	return a.completeNames(false, a.clusters.Hub, &v1alpha1.DynamicConfigClassList{}, &v1alpha1.ClusterDynamicConfigClassList{})
+	return a.completeObjects(false, a.clusters.Hub, client.Object.GetName, &v1alpha1.DynamicConfigClassList{}, &v1alpha1.ClusterDynamicConfigClassList{})
 }
 
-// completeNames completes the names of live objects. A cluster that does not answer
-// completes nothing.
-func (a *app) completeNames(single bool, connect func() (*kube.Conn, error), lists ...client.ObjectList) completion {
+// completeWhy completes what why takes: a Render, or what follows class/ or cluster/.
+func (a *app) completeWhy() completion {
+	after := func(prefix string) func(client.Object) string {
+		return func(o client.Object) string { return prefix + o.GetName() }
+	}
+	renders := a.completeRenders(true)
+	classes := a.completeObjects(true, a.clusters.Hub, after("class/"), &v1alpha1.DynamicConfigClassList{}, &v1alpha1.ClusterDynamicConfigClassList{})
+	clusters := a.completeObjects(true, a.clusters.Hub, after("cluster/"), &v1alpha1.SpokeClusterList{})
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		switch kind, _, _ := strings.Cut(toComplete, "/"); kind {
+		case toComplete:
+			return renders(cmd, args, toComplete)
+		case "class":
+			return classes(cmd, args, toComplete)
+		case "cluster":
+			return clusters(cmd, args, toComplete)
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// targetOfRender is a Render's target as secret/NAME or configmap/NAME.
+func targetOfRender(o client.Object) string {
+	r, ok := o.(*v1alpha1.DynamicConfigRender)
+	if !ok {
+		return ""
+	}
+	return strings.ToLower(r.Spec.Target.Kind()) + "/" + r.Spec.Target.Name()
+}
+
+// completeObjects completes live objects by what name says of each. A cluster that does
+// not answer completes nothing.
+func (a *app) completeObjects(
+	single bool, connect func() (*kube.Conn, error), name func(client.Object) string, lists ...client.ObjectList,
+) completion {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if single && len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		names := a.liveNames(cmd, connect, lists...)
-		names = slices.DeleteFunc(names, func(name string) bool {
-			return slices.Contains(args, name) || !strings.HasPrefix(name, toComplete)
-		})
+		var names []string
+		for _, object := range a.liveObjects(cmd, connect, lists) {
+			if n := name(object); !slices.Contains(args, n) && strings.HasPrefix(n, toComplete) {
+				names = append(names, n)
+			}
+		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// liveNames lists the names of objects in the namespace, and of those without one.
-func (a *app) liveNames(cmd *cobra.Command, connect func() (*kube.Conn, error), lists ...client.ObjectList) []string {
+// liveObjects lists the objects in the namespace, and those without one.
+func (a *app) liveObjects(cmd *cobra.Command, connect func() (*kube.Conn, error), lists []client.ObjectList) []client.Object {
 	conn, err := connect()
 	if err != nil {
 		return nil
@@ -84,15 +123,13 @@ func (a *app) liveNames(cmd *cobra.Command, connect func() (*kube.Conn, error), 
 	if err != nil {
 		return nil
 	}
-	var names []string
+	var all []client.Object
 	for _, list := range lists {
 		objects, err := conn.Objects(cmd.Context(), list, client.InNamespace(namespace))
 		if err != nil {
-			return names
+			return all
 		}
-		for _, object := range objects {
-			names = append(names, object.GetName())
-		}
+		all = append(all, objects...)
 	}
-	return names
+	return all
 }

@@ -78,7 +78,14 @@ func (a *app) diff(ctx context.Context, name string, from *documentFlags) ([]key
 	if err != nil {
 		return nil, refusal(err)
 	}
-	have, err := written(ctx, workload, r)
+	target, err := wholeTarget(ctx, workload, r)
+	if err != nil {
+		return nil, err
+	}
+	if target != nil && target.GetLabels()[v1alpha1.LabelRenderUID] != string(r.UID) {
+		a.say("Note: %s was not written by this Render; dynconf why %s says how that is.", targetOfRender(r), r.Name)
+	}
+	have, err := written(target)
 	if err != nil {
 		return nil, err
 	}
@@ -116,9 +123,8 @@ func changeTable(changes []keyChange) *metav1.Table {
 	return table
 }
 
-// written is the data that the agent wrote to a Render's target; empty when there is no
-// target. What others added to it is not compared, as the agent does not.
-func written(ctx context.Context, workload *kube.Conn, r *v1alpha1.DynamicConfigRender) (map[string][]byte, error) {
+// wholeTarget reads a Render's target with its data; nil when there is none.
+func wholeTarget(ctx context.Context, workload *kube.Conn, r *v1alpha1.DynamicConfigRender) (client.Object, error) {
 	var object client.Object = &corev1.ConfigMap{}
 	if r.Spec.Target.IsSecret() {
 		object = &corev1.Secret{}
@@ -127,8 +133,14 @@ func written(ctx context.Context, workload *kube.Conn, r *v1alpha1.DynamicConfig
 	if kube.Absent(err) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, workload.Wrap(err)
+	return object, workload.Wrap(err)
+}
+
+// written is the data that the agent wrote to a target; empty when there is no target.
+// What others added to it is not compared, as the agent does not.
+func written(object client.Object) (map[string][]byte, error) {
+	if object == nil {
+		return nil, nil
 	}
 	ours, err := agentFields(object)
 	if err != nil {

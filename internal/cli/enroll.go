@@ -52,7 +52,7 @@ func newEnroll(a *app) *cobra.Command {
 			"them in the SpokeCluster of that name on the hub (--hub-context), writes the hub's roots to a file and\n" +
 			"prints the command that installs the agent. It installs nothing, and may be run again.\n\n" +
 			"With --join-token it also makes a token that enrolls the cluster once within an hour. The hub gets its\n" +
-			"hash; the token itself is shown this once.",
+			"hash; the token itself is shown this once. Keys that can be read from here are pinned all the same.",
 		Args: usage(cobra.ExactArgs(1)),
 	}
 	flags := cmd.Flags()

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"dynamic-config.rs/fleet/internal/cli/kube"
@@ -85,6 +87,33 @@ func flagOf(err error) (flag string, assumed bool) {
 		return "--context", false
 	}
 	return "--hub-context", side.Assumed
+}
+
+// forEach does something for every name. One that fails keeps none of the others back;
+// the error is every failure.
+func forEach(names []string, do func(name string) error) error {
+	var failures []error
+	for _, name := range names {
+		failures = append(failures, do(name))
+	}
+	return errors.Join(failures...)
+}
+
+// failuresOf are the errors that one of several things gave, in their order.
+func failuresOf(err error) []error {
+	if several, ok := err.(interface{ Unwrap() []error }); ok { // what forEach joined
+		return several.Unwrap()
+	}
+	return []error{err}
+}
+
+// lineOf is an error as one line, with what to do about it.
+func lineOf(err error) string {
+	line := printers.EscapeTerminal(strings.ReplaceAll(err.Error(), "\n", " "))
+	if hint := hintFor(err); hint != "" {
+		line += " (hint: " + hint + ")"
+	}
+	return line
 }
 
 // codeFor is the exit code of a command that ended with an error.

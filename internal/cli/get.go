@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -188,12 +189,12 @@ func (g *getter) checkFound(all []found, names []string) error {
 	if len(seen) == 0 && len(names) == 0 {
 		g.app.say("No %s found.%s", g.what, where)
 	}
-	for _, name := range names {
-		if !seen[name] {
-			return failf(hint, "%s %q not found", g.what, name)
+	return forEach(names, func(name string) error {
+		if seen[name] {
+			return nil
 		}
-	}
-	return nil
+		return failf(hint, "%s %q not found", g.what, name)
+	})
 }
 
 // sources are what has to be listed.
@@ -244,7 +245,8 @@ func named(objects []client.Object, names []string) []client.Object {
 func (g *getter) printer(single bool) (func([]found) error, error) {
 	if table, _ := g.out.asTable(); table {
 		printer := g.out.tablePrinter(g.namespaced && g.allNamespaces)
-		return func(all []found) error { return printer.PrintObj(g.rows(all), g.app.Out) }, nil
+		w := printers.GetNewTabWriter(g.app.Out) // keeps the widths for the rows of a watch
+		return func(all []found) error { return errors.Join(printer.PrintObj(g.rows(all), w), w.Flush()) }, nil
 	}
 	if len(g.places) > 0 {
 		return nil, failf("leave -o or --contexts out", "--contexts shows a table only: objects do not say where they are from")

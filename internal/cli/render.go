@@ -84,6 +84,9 @@ func newRender(a *app) *cobra.Command {
 			return err
 		}
 		target.Shape = v1alpha1.Shape(shape)
+		if target.Shape == v1alpha1.ShapeFile && target.File == "" {
+			return failf("for instance --file config.yaml: its extension picks the format; --shape names others", "shape file needs --file, the data key")
+		}
 		data, err := render.Render(doc, target)
 		if err != nil {
 			return refusal(err)

@@ -41,11 +41,9 @@ func Run(ctx context.Context, program string, args []string, streams genericioop
 		return exitInterrupted
 	}
 	if _, silent := errors.AsType[*silentError](err); !silent {
-		line := printers.EscapeTerminal(strings.ReplaceAll(err.Error(), "\n", " "))
-		if hint := hintFor(err); hint != "" {
-			line += " (hint: " + hint + ")"
+		for _, failure := range failuresOf(err) {
+			fmt.Fprintln(streams.ErrOut, "error: "+lineOf(failure))
 		}
-		fmt.Fprintln(streams.ErrOut, "error: "+line)
 	}
 	return codeFor(cmd, err)
 }

@@ -16,6 +16,7 @@ import (
 
 // newStatus draws one Render with what it depends on.
 func newStatus(a *app) *cobra.Command {
+	var agentNamespace string
 	cmd := &cobra.Command{
 		Use:               "status NAME",
 		Short:             "Show a Render, its class, its document and its target as a tree",
@@ -23,8 +24,9 @@ func newStatus(a *app) *cobra.Command {
 		ValidArgsFunction: a.completeRenders(true),
 	}
 	out := newDataOutput(cmd)
+	addAgentNamespace(cmd, &agentNamespace)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		parts, err := a.parts(cmd.Context(), args[0])
+		parts, err := a.parts(cmd.Context(), args[0], agentNamespace)
 		if err != nil {
 			return err
 		}
@@ -36,7 +38,7 @@ func newStatus(a *app) *cobra.Command {
 
 // parts reads a Render, its class and its target. That the last two cannot be read is
 // no error: the tree says why.
-func (a *app) parts(ctx context.Context, name string) (*tree.Parts, error) {
+func (a *app) parts(ctx context.Context, name, agentNamespace string) (*tree.Parts, error) {
 	workload, render, err := a.render(ctx, name)
 	if err != nil {
 		return nil, err
@@ -44,15 +46,22 @@ func (a *app) parts(ctx context.Context, name string) (*tree.Parts, error) {
 	p := &tree.Parts{Render: render}
 	p.Class, p.ClassNote = a.classOf(ctx, render)
 	p.Target, p.TargetNote = targetOf(ctx, workload, render)
-	p.Cluster = a.clusterOf(ctx, workload)
+	p.Cluster = a.clusterOf(ctx, agentNamespace)
 	return p, nil
 }
 
-// clusterOf is a workload cluster as the hub sees it; nil where it cannot be told.
-func (a *app) clusterOf(ctx context.Context, workload *kube.Conn) *v1alpha1.SpokeCluster {
-	name := clusterName(ctx, workload, v1alpha1.DefaultSpokeNamespace)
+// clusterOf is the workload cluster as the hub sees it; nil where it cannot be told.
+func (a *app) clusterOf(ctx context.Context, agentNamespace string) *v1alpha1.SpokeCluster {
+	workload, err := a.clusters.Workload()
+	if err != nil {
+		return nil
+	}
 	hub, err := a.clusters.Hub()
-	if name == "" || err != nil {
+	if err != nil {
+		return nil
+	}
+	name := clusterName(ctx, workload, agentNamespace)
+	if name == "" {
 		return nil
 	}
 	cluster, err := hub.SpokeCluster(ctx, name)

@@ -25,7 +25,7 @@ func (a *app) suspension(use, done string, suspend bool) *cobra.Command {
 		Args:              usage(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: a.completeRenders(false),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			for _, name := range names {
+			return forEach(names, func(name string) error {
 				workload, r, err := a.render(cmd.Context(), name)
 				if err != nil {
 					return err
@@ -34,8 +34,8 @@ func (a *app) suspension(use, done string, suspend bool) *cobra.Command {
 					return err
 				}
 				a.say("%s %s", nameOf(r), done)
-			}
-			return nil
+				return nil
+			})
 		},
 	}
 }

@@ -52,34 +52,40 @@ func newSync(a *app) *cobra.Command {
 // sync asks for the documents of Renders, then waits for the answers where asked to.
 func (a *app) sync(ctx context.Context, names []string, wait bool) error {
 	stamp := a.now().UTC().Format(time.RFC3339Nano)
+	asked := map[string]*v1alpha1.DynamicConfigRender{}
+	failed := forEach(names, func(name string) (err error) {
+		asked[name], err = a.ask(ctx, name, stamp)
+		return err
+	})
+	if !wait {
+		return failed
+	}
+	unready := forEach(names, func(name string) error {
+		if asked[name] == nil {
+			return nil
+		}
+		return a.awaitSync(ctx, asked[name], stamp)
+	})
+	return errors.Join(append(failuresOf(failed), failuresOf(unready)...)...)
+}
+
+// ask requests a sync of one Render; nil where that is not possible.
+func (a *app) ask(ctx context.Context, name, stamp string) (*v1alpha1.DynamicConfigRender, error) {
+	workload, r, err := a.render(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if r.Spec.Suspend {
+		return nil, failf("dynconf resume "+name, "Render %s/%s is suspended: nothing is fetched for it", r.Namespace, name)
+	}
 	request := map[string]any{"metadata": map[string]any{
 		"annotations": map[string]string{v1alpha1.AnnotationSyncRequestedAt: stamp},
 	}}
-	var asked []*v1alpha1.DynamicConfigRender
-	var workload *kube.Conn
-	for _, name := range names {
-		conn, r, err := a.render(ctx, name)
-		if err != nil {
-			return err
-		}
-		if r.Spec.Suspend {
-			return failf("dynconf resume "+name, "Render %s/%s is suspended: nothing is fetched for it", r.Namespace, name)
-		}
-		if err := patch(ctx, conn, r, request); err != nil {
-			return err
-		}
-		workload, asked = conn, append(asked, r)
-		a.say("%s: asked for a sync", nameOf(r))
+	if err := patch(ctx, workload, r, request); err != nil {
+		return nil, err
 	}
-	if !wait {
-		return nil
-	}
-	for _, r := range asked {
-		if err := a.awaitSync(ctx, workload, r, stamp); err != nil {
-			return err
-		}
-	}
-	return nil
+	a.say("%s: asked for a sync", nameOf(r))
+	return r, nil
 }
 
 // patch merges changes into an object under the command's own field manager.
@@ -92,7 +98,11 @@ func patch(ctx context.Context, conn *kube.Conn, object client.Object, changes a
 }
 
 // awaitSync waits until the hub has handled a request.
-func (a *app) awaitSync(ctx context.Context, workload *kube.Conn, r *v1alpha1.DynamicConfigRender, stamp string) error {
+func (a *app) awaitSync(ctx context.Context, r *v1alpha1.DynamicConfigRender, stamp string) error {
+	workload, err := a.clusters.Workload()
+	if err != nil {
+		return err
+	}
 	handled := func(event watch.Event) (bool, error) {
 		current, ok := event.Object.(*v1alpha1.DynamicConfigRender)
 		if !ok {
@@ -124,6 +134,6 @@ func (a *app) awaitSync(ctx context.Context, workload *kube.Conn, r *v1alpha1.Dy
 	if ready == nil || ready.Status != metav1.ConditionTrue {
 		return failf("dynconf why "+r.Name, "Render %s/%s was handled and is not ready: %s", r.Namespace, r.Name, stateOf(r.Status.Conditions, a.now()).reason)
 	}
-	a.say("%s: handled, %s since %s", nameOf(r), ready.Reason, explain.Age(ready.LastTransitionTime, a.now()))
+	a.say("%s: handled, %s; ready for %s", nameOf(r), ready.Reason, explain.Age(ready.LastTransitionTime, a.now()))
 	return nil
 }

@@ -48,6 +48,8 @@ func newTrace(a *app) *cobra.Command {
 		Use:   "trace secret/NAME | configmap/NAME",
 		Short: "Trace a ConfigMap or Secret back to Render, class, key and cluster",
 		Args:  usage(cobra.ExactArgs(1)),
+
+		ValidArgsFunction: a.completeTargets(),
 	}
 	out := newDataOutput(cmd)
 	addAgentNamespace(cmd, &agentNamespace)
@@ -98,6 +100,9 @@ func (a *app) trace(ctx context.Context, kind, name, agentNamespace string) (*tr
 		return nil, err
 	}
 	target, err := targetMetadata(ctx, workload, namespace, kind, name)
+	if kube.Absent(err) {
+		return nil, &hinted{err: err, hint: "dynconf get renders -n " + namespace + " lists the targets that Renders write"}
+	}
 	if err != nil {
 		return nil, err
 	}

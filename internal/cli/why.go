@@ -8,24 +8,27 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
+	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/internal/cli/explain"
 	"dynamic-config.rs/fleet/internal/reasons"
 )
 
 // newWhy says in one paragraph why an object is as it is.
 func newWhy(a *app) *cobra.Command {
-	var hubNamespace string
+	var hubNamespace, agentNamespace string
 	cmd := &cobra.Command{
 		Use:   "why NAME | class/NAME | cluster/NAME | REASON",
 		Short: "Say what is the matter: what fails, since when, whose it is, what to do",
 		Long: "Says in one paragraph what is the matter with a Render, a class or a cluster: what fails, since when,\n" +
-			"whose problem it is and what to do. A reason, as conditions and the logs of hub and agent\n" +
-			"carry them, is explained without a cluster.",
+			"whose problem it is and what to do. Of a Render it adds what is the matter with its cluster, where the\n" +
+			"hub may be asked. A reason, as conditions and the logs of hub and agent carry them, is explained\n" +
+			"without a cluster.",
 		Args:              usage(cobra.ExactArgs(1)),
-		ValidArgsFunction: a.completeRenders(true),
+		ValidArgsFunction: a.completeWhy(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := a.why(cmd.Context(), args[0], hubNamespace)
+			text, err := a.why(cmd.Context(), args[0], hubNamespace, agentNamespace)
 			if err == nil {
 				_, err = fmt.Fprintln(a.Out, text)
 			}
@@ -33,11 +36,12 @@ func newWhy(a *app) *cobra.Command {
 		},
 	}
 	addHubNamespace(cmd, &hubNamespace)
+	addAgentNamespace(cmd, &agentNamespace)
 	return cmd
 }
 
 // why explains an object or a reason.
-func (a *app) why(ctx context.Context, what, hubNamespace string) (string, error) {
+func (a *app) why(ctx context.Context, what, hubNamespace, agentNamespace string) (string, error) {
 	// No object's name has a capital, every reason has.
 	if strings.ContainsFunc(what, unicode.IsUpper) && !strings.Contains(what, "/") {
 		reason, ok := reasons.Lookup(what)
@@ -50,10 +54,18 @@ func (a *app) why(ctx context.Context, what, hubNamespace string) (string, error
 	if err != nil {
 		return "", err
 	}
-	if object.Kind != explain.Render {
-		a.noteSilence(ctx, hubNamespace)
+	text := explain.Paragraph(object, a.now())
+	if object.Kind == explain.Render {
+		cluster := a.clusterOf(ctx, agentNamespace)
+		if cluster == nil {
+			return text, nil
+		}
+		if !apimeta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionReady) {
+			text += " Its cluster, " + explain.Paragraph(clusterObject(cluster), a.now())
+		}
 	}
-	return explain.Paragraph(object, a.now()), nil
+	a.noteSilence(ctx, hubNamespace)
+	return text, nil
 }
 
 // didYouMean is the hint for a reason that is not known, by what it resembles: cobra's
@@ -97,11 +109,16 @@ func (a *app) object(ctx context.Context, what string) (*explain.Object, error) 
 		if err != nil {
 			return nil, err
 		}
-		return &explain.Object{
-			Kind: explain.Cluster, Title: "SpokeCluster " + name, Conditions: cluster.Status.Conditions, New: cluster.Status.Session == nil,
-		}, nil
+		return clusterObject(cluster), nil
 	}
 	return nil, failf("NAME, class/NAME, cluster/NAME or a reason", "%q is no kind that has conditions", kind)
+}
+
+// clusterObject is a SpokeCluster to explain.
+func clusterObject(c *v1alpha1.SpokeCluster) *explain.Object {
+	return &explain.Object{
+		Kind: explain.Cluster, Title: "SpokeCluster " + c.Name, Conditions: c.Status.Conditions, New: c.Status.Session == nil,
+	}
 }
 
 // classObject reads a class of either kind.

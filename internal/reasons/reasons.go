@@ -1,6 +1,7 @@
 package reasons
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
@@ -13,7 +14,8 @@ type Reason struct {
 	Name string
 	// Text says what it means, whose it is and what to do, without markup.
 	Text string
-	// Owner is whose problem it is, for instance "the tenant"; "nobody" for none.
+	// Owner is whose problem it is, for instance "the tenant"; where the page names
+	// several, "the class owner or the tenant"; "nobody" for none.
 	Owner string
 }
 
@@ -63,20 +65,21 @@ func parse(page string) map[string]Reason {
 	return reasons
 }
 
-// ownerIn finds the first owner that a paragraph names.
+// ownerIn finds the owners that a paragraph names, in its order.
 func ownerIn(body string) string {
+	var owners []string
 	for _, found := range bold.FindAllStringSubmatch(body, -1) {
 		words := strings.ToLower(strings.TrimRight(found[1], ".:"))
 		words = strings.TrimSuffix(strings.TrimPrefix(words, "if it stays, "), " if it stays")
 		owner, possessive := strings.CutSuffix(words, "'s")
 		switch {
 		case possessive && strings.HasPrefix(owner, "the "):
-			return strings.Replace(owner, "'s (", " (", 1)
+			owners = append(owners, strings.Replace(owner, "'s (", " (", 1))
 		case words == "ours":
-			return "the product"
+			owners = append(owners, "the product")
 		case words == "whoever set it":
-			return words
+			owners = append(owners, words)
 		}
 	}
-	return Nobody
+	return cmp.Or(strings.Join(owners, " or "), Nobody)
 }

@@ -73,8 +73,8 @@ func TestReasons_Owners(t *testing.T) {
 	for reason, want := range map[string]string{
 		v1alpha1.ReasonStoreSealed:     "the platform team",
 		v1alpha1.ReasonClassNotAllowed: "the tenant (key) or the platform team",
-		v1alpha1.ReasonKeyForbidden:    "the class owner",
-		v1alpha1.ReasonDocumentInvalid: "the document's owner",
+		v1alpha1.ReasonKeyForbidden:    "the class owner or the tenant",
+		v1alpha1.ReasonDocumentInvalid: "the document's owner or the tenant",
 		v1alpha1.ReasonApplyFailed:     "the workload cluster's administrator",
 		v1alpha1.ReasonPending:         "the workload cluster's administrator",
 		v1alpha1.ReasonStoreThrottled:  "the platform team",

@@ -43,21 +43,28 @@ func newPKI(dir string) (*pki, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range []struct {
-		path *string
-		name string
-		text []byte
-	}{
+	for _, file := range []pkiFile{
 		{&p.caFile, "ca.crt", p.caPEM},
 		{&p.certFile, "apiserver.crt", serverCert},
 		{&p.keyFile, "apiserver.key", serverKey},
 		{&p.tokenKeyFile, "sa.key", encode("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(tokenKey))},
 		{&p.tokenPubFile, "sa.pub", encode("PUBLIC KEY", tokenPub)},
 	} {
-		*file.path = filepath.Join(dir, file.name)
-		if err := os.WriteFile(*file.path, file.text, 0o600); err != nil {
+		if err := file.write(dir); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
+}
+
+// pkiFile is a file of a pki, and where its path goes.
+type pkiFile struct {
+	path *string
+	name string
+	text []byte
+}
+
+func (f *pkiFile) write(dir string) error {
+	*f.path = filepath.Join(dir, f.name)
+	return os.WriteFile(*f.path, f.text, 0o600)
 }

@@ -150,7 +150,7 @@ func (r *Resolver) read(ctx context.Context, s *secretKey, missing string) ([]by
 		return nil, fmt.Errorf("read secret %s/%s: %w", s.namespace, s.name, err)
 	}
 	if len(data[s.key]) == 0 {
-		return nil, &store.Error{Reason: missing, Op: "open", Err: &MissingError{Namespace: s.namespace, Name: s.name, Key: s.key}}
+		return nil, &store.Error{Reason: missing, Op: store.OpOpen, Err: &MissingError{Namespace: s.namespace, Name: s.name, Key: s.key}}
 	}
 	return data[s.key], nil
 }

@@ -21,7 +21,7 @@ func (f *Feeds) Check(ctx context.Context, src Source) error {
 	s := f.borrow(src)
 	defer f.giveBack(s)
 	if why, due := s.gate.outage(); why != nil && !due {
-		return about(why, "check", "")
+		return about(why, store.OpCheck, "")
 	}
 	reader, err := s.get()
 	if err != nil {
@@ -34,14 +34,14 @@ func (f *Feeds) Check(ctx context.Context, src Source) error {
 	done, err := s.Enter(store.WithPriority(ctx, store.Prompt))
 	if errors.Is(err, ErrBusy) || errors.Is(err, context.DeadlineExceeded) {
 		if why, _ := s.gate.outage(); why != nil {
-			return about(why, "check", "")
+			return about(why, store.OpCheck, "")
 		}
 		return ErrBusy
 	}
 	if err != nil {
 		return err
 	}
-	err = inTime("check", "", prober.Probe(ctx))
+	err = inTime(store.OpCheck, "", prober.Probe(ctx))
 	done(err)
 	return err
 }

@@ -53,7 +53,7 @@ func TestCheck_SharesTheReaderOfTheFeeds(t *testing.T) {
 		if opens != 2 {
 			t.Errorf("opened %d times, want once for the feed and once before", opens)
 		}
-		sealed := &store.Error{Reason: v1alpha1.ReasonStoreSealed, Op: "check"}
+		sealed := &store.Error{Reason: v1alpha1.ReasonStoreSealed, Op: store.OpCheck}
 		s.Fail(sealed)
 		if err := f.Check(t.Context(), src); !errors.Is(err, sealed) {
 			t.Errorf("%v, want the store's own error", err)
@@ -65,7 +65,7 @@ func TestCheck_SharesTheReaderOfTheFeeds(t *testing.T) {
 func TestCheck_AnOpenThatFailsIsTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t)
-		invalid := &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open"}
+		invalid := &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: store.OpOpen}
 		err := f.Check(t.Context(), feed.Source{ID: "c", Open: func() (store.Reader, error) { return nil, invalid }})
 		if !errors.Is(err, invalid) {
 			t.Errorf("%v", err)

@@ -81,6 +81,22 @@ func (f *Fleet) Status(cluster string, keep func(*RenderStatus) bool) (Status, b
 	return status, true
 }
 
+// RenderStatus returns what a cluster was told of one Render, and answered. It reports
+// false for a Render that its serving session does not have.
+func (f *Fleet) RenderStatus(cluster string, id ID) (RenderStatus, bool) {
+	s := f.serving(cluster)
+	if s == nil {
+		return RenderStatus{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.renders[id]
+	if !ok {
+		return RenderStatus{}, false
+	}
+	return r.status(id), true
+}
+
 func (r *render) status(id ID) RenderStatus {
 	status := RenderStatus{
 		ID: id, Class: r.spec.Class, Suspended: r.spec.Suspended, Settled: r.told != nil,

@@ -19,6 +19,9 @@ func status(t *testing.T, f *fleet.Fleet) (fleet.Status, fleet.RenderStatus) {
 	if !ok || len(s.Renders) != 1 {
 		t.Fatalf("got %+v, %v", s, ok)
 	}
+	if one, ok := f.RenderStatus("c", s.Renders[0].ID); !ok || !cmp.Equal(one, s.Renders[0]) {
+		t.Errorf("asked for by name: %+v, %v, and in the list %+v", one, ok, s.Renders[0])
+	}
 	return s, s.Renders[0]
 }
 
@@ -130,5 +133,12 @@ func TestStatus_OfAClusterThatIsElsewhere(t *testing.T) {
 	f := fleet.New(fleet.Config{})
 	if _, ok := f.Status("c", all); ok {
 		t.Error("there is a status")
+	}
+	if _, ok := f.RenderStatus("c", web); ok {
+		t.Error("there is a status of a Render")
+	}
+	connect(t, f, 1, "a").Replace(nil)
+	if _, ok := f.RenderStatus("c", web); ok {
+		t.Error("there is a status of a Render that is not there")
 	}
 }

@@ -7,12 +7,19 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 )
 
+// What is being done where no document is asked for: words of an error, which stand in
+// the status of the class.
+const (
+	OpOpen  = "open the store"
+	OpCheck = "check the store"
+)
+
 // Error is why a store did not give a document.
 type Error struct {
 	// Reason is a reason of the Fetched condition; KeyInvalid where the store knows
 	// no such form of key; ClassInvalid where opening finds the class unusable.
 	Reason string
-	// Op is what was being done: open, fetch or watch.
+	// Op is what was being done: fetch, watch, OpOpen or OpCheck.
 	Op string
 	// Key that it was done to; empty where it was none.
 	Key string

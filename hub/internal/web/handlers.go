@@ -97,7 +97,7 @@ func (s *Server) renders(_ context.Context, r *http.Request, state *State) (stri
 	if cluster == "" {
 		return "renders", viewRenders(state, number(r)), nil
 	}
-	renders, _ := s.reader.Renders(cluster)
+	renders := s.reader.Renders(cluster)
 	return "renders", viewCluster(state, cluster, renders, number(r)), nil
 }
 

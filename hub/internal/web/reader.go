@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ const stateAge = time.Second
 type Sessions interface {
 	Clusters() []string
 	Status(cluster string, keep func(*fleet.RenderStatus) bool) (fleet.Status, bool)
+	RenderStatus(cluster string, id fleet.ID) (fleet.RenderStatus, bool)
 }
 
 // Mirrors have the Renders of this replica's spokes.
@@ -44,9 +46,17 @@ type Reader struct {
 	CertificateLifetime time.Duration
 	Replica             string
 
-	// mu guards last, and is held while it is made: who waits wants the same.
-	mu   sync.Mutex
-	last *State
+	// mu guards last and listed, and is held while they are made: who waits wants the
+	// same.
+	mu     sync.Mutex
+	last   *State
+	listed map[string]listed // by cluster
+}
+
+// listed are the Renders of a cluster as they were.
+type listed struct {
+	at      time.Time
+	renders []fleet.RenderStatus
 }
 
 // State is what the replica knows, with the Renders that are not ready.
@@ -71,10 +81,24 @@ func (r *Reader) State(ctx context.Context) (*State, error) {
 	return s, nil
 }
 
-// Renders are all those of one cluster; false when it has no session here.
-func (r *Reader) Renders(cluster string) ([]fleet.RenderStatus, bool) {
+// Renders are all those of one cluster, to be read only; none when it has no session
+// here. As old as a State at most.
+func (r *Reader) Renders(cluster string) []fleet.RenderStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.listed, func(_ string, l listed) bool { return time.Since(l.at) >= stateAge })
+	if known, ok := r.listed[cluster]; ok {
+		return known.renders
+	}
 	status, ok := r.Sessions.Status(cluster, func(*fleet.RenderStatus) bool { return true })
-	return status.Renders, ok
+	if !ok {
+		return nil // and no entry: anything may be asked for by that name
+	}
+	if r.listed == nil {
+		r.listed = map[string]listed{}
+	}
+	r.listed[cluster] = listed{time.Now(), status.Renders}
+	return status.Renders
 }
 
 // Render is one Render as its spoke states it, and what it was told; nil for none.
@@ -94,11 +118,11 @@ func (r *Reader) Render(ctx context.Context, cluster string, id fleet.ID) (*v1al
 	if err != nil {
 		return nil, nil, err
 	}
-	status, _ := r.Sessions.Status(cluster, func(one *fleet.RenderStatus) bool { return one.ID == id })
-	if len(status.Renders) == 0 {
+	status, ok := r.Sessions.RenderStatus(cluster, id)
+	if !ok {
 		return nil, nil, nil
 	}
-	return render, &status.Renders[0], nil
+	return render, &status, nil
 }
 
 func (r *Reader) objects(ctx context.Context) (*State, error) {

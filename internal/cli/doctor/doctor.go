@@ -51,7 +51,7 @@ func Examine(ctx context.Context, p *Patient) []Finding {
 	workload := p.answers(ctx, p.Workload)
 	findings := workload.findings
 	if workload.ok {
-		findings = append(findings, all(ctx, p, workloadDefinitions, workloadRights, agentRuns, agentCertificate, renders)...)
+		findings = append(findings, all(ctx, p, workloadDefinitions, workloadRights, agentRuns, agentCertificate, agentWord, renders)...)
 	}
 	hub := p.answers(ctx, p.Hub)
 	findings = append(findings, hub.findings...)

@@ -48,8 +48,8 @@ func Paragraph(o *Object, now time.Time) string {
 	if cause == nil {
 		return o.Title + ": nobody has looked at it yet. " + unseen(o.Kind)
 	}
-	state := fmt.Sprintf("%s is %s with %s since %s (%s ago).", cause.Type, cause.Status, printers.EscapeTerminal(cause.Reason),
-		cause.LastTransitionTime.UTC().Format(time.RFC3339), Age(cause.LastTransitionTime, now))
+	state := fmt.Sprintf("%s has been %s since %s (%s ago), now with %s.", cause.Type, cause.Status,
+		cause.LastTransitionTime.UTC().Format(time.RFC3339), Age(cause.LastTransitionTime, now), printers.EscapeTerminal(cause.Reason))
 	if NeverEnrolled(o.Conditions, o.New) {
 		return o.Title + ": no agent has enrolled yet: " + state + " The workload cluster's administrator's: install the agent, " +
 			"as dynconf cluster enroll says; where it runs, its log says what is in the way."

@@ -30,7 +30,7 @@ func TestParagraph_SaysWhatSinceWhenWhoseAndWhatToDoForEveryReason(t *testing.T)
 				kind = other
 			}
 		}
-		want := "Render shop/db: Ready is False with " + name + " since 2030-01-02T02:56:00Z (4m ago). " + reason.Text + " It says: it is so"
+		want := "Render shop/db: Ready has been False since 2030-01-02T02:56:00Z (4m ago), now with " + name + ". " + reason.Text + " It says: it is so"
 		if diff := cmp.Diff(want, explain.Paragraph(&explain.Object{Kind: kind, Title: "Render shop/db", Conditions: conditions}, now)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -47,7 +47,7 @@ func TestParagraph_OfAClusterAndOfAClass(t *testing.T) {
 	}{
 		"a cluster that no agent came from is not a lost one": {
 			explain.Object{Kind: explain.Cluster, Conditions: condition(v1alpha1.ReasonDisconnected), New: true},
-			"no agent has enrolled yet: Ready is False with Disconnected", "no agent holds a session",
+			"no agent has enrolled yet: Ready has been False since ", "no agent holds a session",
 		},
 		"a lost one is": {
 			explain.Object{Kind: explain.Cluster, Conditions: condition(v1alpha1.ReasonDisconnected)},
@@ -55,11 +55,11 @@ func TestParagraph_OfAClusterAndOfAClass(t *testing.T) {
 		},
 		"a new cluster may be suspended": {
 			explain.Object{Kind: explain.Cluster, Conditions: condition(v1alpha1.ReasonSuspended), New: true},
-			"On a SpokeCluster's Ready: no session is accepted. Whoever set it. It says: words", "Render",
+			"On a SpokeCluster's Ready: no session is accepted, until dynconf cluster resume NAME. Whoever set it. It says: words", "Render",
 		},
 		"a suspended Render has nothing of a cluster": {
 			explain.Object{Kind: explain.Render, Conditions: condition(v1alpha1.ReasonSuspended)},
-			"nothing is fetched or written, and Ready stays what it was. Whoever set it.", "SpokeCluster",
+			"nothing is fetched or written, and Ready stays what it was, until dynconf resume NAME. Whoever set it.", "SpokeCluster",
 		},
 		"a cluster that no hub has seen has nothing of a Render": {
 			explain.Object{Kind: explain.Cluster, New: true}, "nobody has looked at it yet. The platform team's", "session",

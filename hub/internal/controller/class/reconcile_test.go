@@ -181,7 +181,9 @@ func TestReady_AnInvalidPatternIsTheClassOwners(t *testing.T) {
 // busy is a store that has no room for a check.
 type busy struct{}
 
-func (busy) Check(context.Context, feed.Source) error { return fmt.Errorf("check: %w", feed.ErrBusy) }
+func (busy) Check(context.Context, feed.Source) error {
+	return fmt.Errorf(store.OpCheck+": %w", feed.ErrBusy)
+}
 
 func (busy) OnTurn(func(string)) {}
 

@@ -54,11 +54,11 @@ var (
 // *store.Error with ClassInvalid or StoreTLSFailed.
 func New(cfg Config) (*Client, error) {
 	if err := link.CheckEndpoint(cfg.Endpoint); err != nil {
-		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: err}
+		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: store.OpOpen, Err: err}
 	}
 	transport, err := link.NewTransport(cfg.TLS)
 	if err != nil {
-		return nil, &store.Error{Reason: v1alpha1.ReasonStoreTLSFailed, Op: "open", Err: err}
+		return nil, &store.Error{Reason: v1alpha1.ReasonStoreTLSFailed, Op: store.OpOpen, Err: err}
 	}
 	transport.MaxConnsPerHost = maxConns
 	client, err := newClient(cfg, transport)
@@ -96,7 +96,7 @@ func newLibrary(cfg Config, next http.RoundTripper) (*api.Client, error) {
 		},
 	})
 	if err != nil {
-		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: errors.New("the endpoint cannot be used")}
+		return nil, &store.Error{Reason: v1alpha1.ReasonClassInvalid, Op: store.OpOpen, Err: errors.New("the endpoint cannot be used")}
 	}
 	return client, nil
 }

@@ -16,7 +16,7 @@ var _ store.Prober = (*Client)(nil)
 // Probe has Consul look the token up; without one, or where ACLs are off, it asks for
 // Consul's leader.
 func (c *Client) Probe(ctx context.Context) error {
-	return about("check", "", c.requests.alive(ctx, c.hasToken))
+	return about(store.OpCheck, "", c.requests.alive(ctx, c.hasToken))
 }
 
 func (r *requests) alive(ctx context.Context, hasToken bool) error {

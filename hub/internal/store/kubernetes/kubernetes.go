@@ -31,7 +31,7 @@ var _ store.Watcher = (*Store)(nil)
 func New(client kubernetes.Interface, namespace string) (*Store, error) {
 	if namespace == "" {
 		return nil, &store.Error{
-			Reason: v1alpha1.ReasonClassInvalid, Op: "open", Err: errors.New("no namespace to read is named"),
+			Reason: v1alpha1.ReasonClassInvalid, Op: store.OpOpen, Err: errors.New("no namespace to read is named"),
 		}
 	}
 	return &Store{kinds: map[string]*objects{

@@ -11,7 +11,7 @@ var _ store.Prober = (*Client)(nil)
 // Probe logs in if need be, and has the store look the token up. A token that the
 // client logged in for is good even where it may not look itself up.
 func (c *Client) Probe(ctx context.Context) error {
-	return named(c.lookUp(ctx), "check", "")
+	return named(c.lookUp(ctx), store.OpCheck, "")
 }
 
 func (c *Client) lookUp(ctx context.Context) error {

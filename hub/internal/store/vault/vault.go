@@ -89,7 +89,7 @@ func check(cfg Config) error {
 }
 
 func refuse(reason, text string) error {
-	return &store.Error{Reason: reason, Op: "open", Err: errors.New(text)}
+	return &store.Error{Reason: reason, Op: store.OpOpen, Err: errors.New(text)}
 }
 
 func newClient(cfg Config, next http.RoundTripper) (*Client, error) {
