@@ -137,7 +137,8 @@ func TestSpokeInSomeNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{home, "team-a", "team-b"} {
-		if err := cluster.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := client.IgnoreAlreadyExists(cluster.Client.Create(t.Context(), made)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -75,7 +75,7 @@ func TestAccount_WhatItPublishesVerifiesWhatItIsGiven(t *testing.T) {
 func TestAccount_GetsNoTokenOfAnother(t *testing.T) {
 	newAccount(t)
 	other := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}}
-	if err := cluster.Client.Create(t.Context(), other); err != nil {
+	if err := client.IgnoreAlreadyExists(cluster.Client.Create(t.Context(), other)); err != nil {
 		t.Fatal(err)
 	}
 	config, err := cluster.ServiceAccountConfig(t.Context(), namespace, name)
