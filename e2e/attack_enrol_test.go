@@ -118,7 +118,7 @@ func TestAttacks_OnAnEnrolment(t *testing.T) {
 		})
 	}
 	// Who manages the cluster sees it, with the rights that the hub has. HaveEach wants one at least.
-	gomega.NewWithT(t).Eventually(func() []string { return eventsOf(t, mine) }, "20s").Should(gomega.HaveEach(identity.ReasonEvidenceInvalid))
+	gomega.NewWithT(t).Eventually(func() []string { return eventsOf(t, mine) }).WithTimeout(patience).Should(gomega.HaveEach(identity.ReasonEvidenceInvalid))
 	if got := eventsOf(t, mine); len(got) > fleet.Hub.Serving() {
 		t.Errorf("%d events of %d replicas within a minute", len(got), fleet.Hub.Serving())
 	}

@@ -7,8 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"errors"
-	"io"
 	"math/big"
 	"net/url"
 	"strings"
@@ -25,7 +23,6 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/e2e/internal/stage"
 	"dynamic-config.rs/fleet/internal/identity"
-	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
 
 // verdict is what a peer reads from an error.
@@ -152,88 +149,4 @@ func sign(t *testing.T, template, parent *x509.Certificate, key *ecdsa.PrivateKe
 		t.Fatal(err)
 	}
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-}
-
-// attackerStream is a session that says what it likes.
-type attackerStream struct {
-	fleetv1.SyncService_SessionClient
-}
-
-// openSession opens a session with an empty inventory, and says why where it cannot.
-func openSession(t *testing.T, certificate *tls.Certificate) (*attackerStream, error) {
-	t.Helper()
-	stream, err := fleetv1.NewSyncServiceClient((&recorder{}).dial(t, certificate)).Session(t.Context())
-	if err != nil {
-		return nil, err
-	}
-	// What is sent on a stream that is refused is lost; Recv says why it was.
-	for _, frame := range []*fleetv1.SessionRequest{
-		{Frame: &fleetv1.SessionRequest_Hello{Hello: &fleetv1.Hello{ProtocolVersion: 1, Agent: &fleetv1.Agent{Version: "env=prod", Instance: "env=prod"}}}},
-		{Frame: &fleetv1.SessionRequest_Inventory{Inventory: &fleetv1.InventoryPage{InventoryId: 1, Last: true}}},
-	} {
-		if err := stream.Send(frame); err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-	}
-	frame, err := stream.Recv()
-	if err == nil && frame.GetWelcome() == nil {
-		t.Fatalf("the first frame is %v", frame)
-	}
-	return &attackerStream{stream}, err
-}
-
-// ask asks for a document and returns the answer.
-func (s *attackerStream) ask(t *testing.T, spec *fleetv1.RenderSpec) *fleetv1.SessionResponse {
-	t.Helper()
-	if err := s.Send(&fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Upsert{Upsert: spec}}); err != nil {
-		t.Fatal(err)
-	}
-	return s.answer(t, spec.GetRef().GetName())
-}
-
-// answer is the next one to a Render of a name; a delivery is acknowledged.
-func (s *attackerStream) answer(t *testing.T, name string) *fleetv1.SessionResponse {
-	t.Helper()
-	for {
-		frame, err := s.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if frame.GetHeartbeat() != nil {
-			s.beat(t)
-		}
-		d := frame.GetDeliver()
-		if d.GetRef().GetName() != name && frame.GetRefusal().GetRef().GetName() != name {
-			continue
-		}
-		if d != nil {
-			result := &fleetv1.DeliveryResult{Nonce: d.GetNonce(), Ref: d.GetRef(), Generation: d.GetGeneration(), Code: fleetv1.DeliveryResult_CODE_APPLIED, ContentId: d.GetContentId()}
-			if err := s.Send(&fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Result{Result: result}}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return frame
-	}
-}
-
-// end waits until the hub ends the session, and returns why.
-func (s *attackerStream) end(t *testing.T) error {
-	t.Helper()
-	for {
-		frame, err := s.Recv()
-		if err != nil {
-			return err
-		}
-		if frame.GetHeartbeat() != nil {
-			s.beat(t)
-		}
-	}
-}
-
-func (s *attackerStream) beat(t *testing.T) {
-	t.Helper()
-	beat := &fleetv1.SessionRequest{Frame: &fleetv1.SessionRequest_Heartbeat{Heartbeat: &fleetv1.Heartbeat{}}}
-	if err := s.Send(beat); err != nil && !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
 }

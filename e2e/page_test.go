@@ -92,6 +92,7 @@ func TestPage_SaysWhatTheReplicaKnowsAndNoValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	agentsAreConnected(t) // to the first replica: the second is to hold no session
 	defer toOneReplica(t)
 	replicas := scale(t, 2, "--web-address=127.0.0.1:"+ports[0])
 	viewer := newPageViewer(t, "localhost:"+ports[0])

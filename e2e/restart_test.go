@@ -29,6 +29,26 @@ func epoch(t *testing.T, name string) (epoch int64, connected bool) {
 	return epoch, connected
 }
 
+// epochs are those of the latest sessions of all spokes.
+func epochs(t *testing.T) map[string]int64 {
+	t.Helper()
+	all := map[string]int64{}
+	for _, spoke := range fleet.Spokes {
+		all[spoke.Name], _ = epoch(t, spoke.Name)
+	}
+	return all
+}
+
+// reconnected waits until every spoke has a session later than an epoch: that of a hub
+// that was killed is said to be there for a while.
+func reconnected(t *testing.T, before map[string]int64) {
+	t.Helper()
+	for _, spoke := range fleet.Spokes {
+		gomega.NewWithT(t).Eventually(func() bool { now, connected := epoch(t, spoke.Name); return connected && now > before[spoke.Name] }).
+			WithTimeout(patience).Should(gomega.BeTrue(), "the session of %s is no new one", spoke.Name)
+	}
+}
+
 // A hub that is killed and comes back finds every target as it left it, and writes
 // none. That everything was looked at again is seen by a document that changed
 // while it was away.
@@ -39,7 +59,6 @@ func TestRestart_AKilledHubWritesNoTargetAgain(t *testing.T) {
 	consulClass(t, "restart", "restart/", countRequests(t))
 	before := map[string]*corev1.Secret{}
 	statuses := map[string]string{}
-	epochs := map[string]int64{}
 	namespaces(t, "restart-quiet")
 	namespaces(t, "restart-moving")
 	for _, spoke := range fleet.Spokes {
@@ -48,19 +67,18 @@ func TestRestart_AKilledHubWritesNoTargetAgain(t *testing.T) {
 		holds(t, spoke, "restart-moving", "colour", "red")
 		statuses[spoke.Name] = isReady(t, spoke, "restart-quiet", metav1.ConditionTrue, v1alpha1.ReasonRendered).ResourceVersion
 		isReady(t, spoke, "restart-moving", metav1.ConditionTrue, v1alpha1.ReasonRendered)
-		epochs[spoke.Name], _ = epoch(t, spoke.Name)
 	}
 
+	sessions := epochs(t)
 	fleet.Hub.Kill()
 	putConsul(t, moving, `{"colour":"blue"}`)
 	if err := fleet.Hub.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
+	reconnected(t, sessions)
 	for _, spoke := range fleet.Spokes {
 		holds(t, spoke, "restart-moving", "colour", "blue")
-		gomega.NewWithT(t).Eventually(func() int64 { e, _ := epoch(t, spoke.Name); return e }).WithTimeout(patience).
-			Should(gomega.BeNumerically(">", epochs[spoke.Name]), "the session of %s is no new one", spoke.Name)
 		after, err := target(t.Context(), spoke, "restart-quiet")
 		if err != nil {
 			t.Fatal(err)

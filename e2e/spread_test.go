@@ -17,7 +17,12 @@ func TestReplicas_SessionsSpreadAgainAfterACrash(t *testing.T) {
 	consulClass(t, "spread", "spread/", countRequests(t))
 	fleet.Hub.Kill() // to run with other flags
 	all := scale(t, 2, "--balance-interval=1s")
-	defer func() { fleet.Hub.Kill(); toOneReplica(t) }()
+	defer func() {
+		before := epochs(t)
+		fleet.Hub.Kill()
+		scale(t, 1)
+		reconnected(t, before)
+	}()
 	c := join(t, "spread", spokes, nil, wants("one", "spread", "spread/app.json"))
 	c.areCurrent(t)
 	g, sum := gomega.NewWithT(t), spokes+len(fleet.Spokes)

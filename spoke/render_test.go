@@ -37,6 +37,7 @@ func TestRun_ARenderIsPendingUntilTheHubAnswersAndThenRendered(t *testing.T) {
 	if done.Status.RenderedAt == nil || done.Status.LastError != nil || done.Status.ObservedGeneration != done.Generation {
 		t.Errorf("unexpected status %+v", done.Status)
 	}
+	f.Eventually(f.store.Results).ShouldNot(gomega.BeEmpty())
 	result := f.store.Results()[0]
 	if result.GetCode() != fleetv1.DeliveryResult_CODE_APPLIED || len(result.GetContentId()) == 0 {
 		t.Errorf("unexpected result %v", result)

@@ -40,6 +40,8 @@ func namespaced(f *fixture) {
 	const kustomize = "../deploy/kustomize/spoke-namespaced"
 	f.kubectl("apply", "--server-side", "--kustomize", kustomize)
 	f.kubectl("apply", "--server-side", "--namespace", f.namespace, "--kustomize", kustomize+"/tenant")
+	// The authorizer reads roles from a watch, which lags behind the apply.
+	f.Eventually(func() bool { return f.may("list", "secrets", f.namespace) && f.may("create", "secrets", system) }).Should(gomega.BeTrue())
 	config, err := cluster.ServiceAccountConfig(f.Context(), system, account)
 	f.must(err)
 	f.config.REST, f.config.Namespace = config, system

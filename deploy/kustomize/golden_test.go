@@ -37,7 +37,7 @@ func TestCanI_IsWhatWasReviewed(t *testing.T) {
 			}
 			// The authorizer reads roles from a watch, which lags behind the apply.
 			differs := func() string { return cmp.Diff(string(want), canI(t, side)) }
-			gomega.NewWithT(t).Eventually(differs, "20s").Should(gomega.BeEmpty(), "go test ./deploy/kustomize -update, and have it reviewed")
+			gomega.NewWithT(t).Eventually(differs, patience).Should(gomega.BeEmpty(), "go test ./deploy/kustomize -update, and have it reviewed")
 		})
 	}
 }
@@ -51,7 +51,7 @@ func settled(t *testing.T, side string) {
 		same := now == last && strings.Contains(now, "dynamic-config.rs") && strings.Contains(now, "dynamic-config-"+side+"-")
 		last = now
 		return same
-	}, "20s", "1s").Should(gomega.BeTrue())
+	}, patience, "1s").Should(gomega.BeTrue())
 }
 
 // canI lists what a side's ServiceAccount may do, a rule a line. What every account may

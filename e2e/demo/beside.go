@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	// askEvery is how often a cluster looks whether the demo beside it still runs, and
-	// how long it waits for the answer.
+	// askEvery is how often a cluster looks whether the demo beside it still runs.
 	askEvery = 2 * time.Second
+	// answerWithin is how long it waits for the answer: a hub cluster that is gone refuses
+	// at once, and one on a busy machine takes its time.
+	answerWithin = 15 * time.Second
 	// askTimes is after how many questions without an answer it does not.
 	askTimes = 3
 )
@@ -60,7 +62,7 @@ func findDemo(ctx context.Context, name string) (*beside, error) {
 
 // cluster asks for the SpokeCluster of a name.
 func (b *beside) cluster(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	return b.hub.Get(ctx, client.ObjectKey{Name: name}, &v1alpha1.SpokeCluster{})
 }

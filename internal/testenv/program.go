@@ -21,6 +21,13 @@ func StartProgram(ctx context.Context, dir, name, path string, args ...string) (
 	return &Program{process: p}, nil
 }
 
+// RetryPorts calls start again when a program ended because somebody took one of its
+// ports between their being found free and its listening there.
+func RetryPorts(start func() error) error {
+	_, err := retryPorts(func() (struct{}, error) { return struct{}{}, start() })
+	return err
+}
+
 // WaitReady asks probe until it succeeds; it fails when the program or ctx ends.
 func (p *Program) WaitReady(ctx context.Context, probe func(context.Context) error) error {
 	return p.process.waitReady(ctx, probe)

@@ -2,18 +2,23 @@ package chaos
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"dynamic-config.rs/fleet/api/v1alpha1"
 )
 
+// contention is how often an object is changed again while the fleet writes it too.
+var contention = wait.Backoff{Steps: 10, Duration: 10 * time.Millisecond, Factor: 2, Jitter: 1}
+
 // update changes an object, again when somebody else did meanwhile. One that is gone is
 // no error.
 func update(ctx context.Context, c client.Client, object client.Object, change func()) error {
-	return client.IgnoreNotFound(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return client.IgnoreNotFound(retry.RetryOnConflict(contention, func() error {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}

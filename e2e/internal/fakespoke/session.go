@@ -117,15 +117,18 @@ func (s *Spoke) receive(ctx context.Context, str stream, outbox chan<- *fleetv1.
 			if s.cfg.Delivered != nil {
 				s.cfg.Delivered(f.Deliver)
 			}
-			select {
-			case outbox <- s.apply(f.Deliver):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			result := s.apply(f.Deliver)
+			// What is applied counts, also where the session ends before it is acknowledged:
+			// it is not sent again.
 			open.note(f.Deliver.GetRef(), func(c *Counts) {
 				c.Deliveries++
 				c.Bytes += size(f.Deliver)
 			})
+			select {
+			case outbox <- result:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		case *fleetv1.SessionResponse_Current:
 			open.note(f.Current.GetRef(), func(c *Counts) { c.Currents++ })
 		case *fleetv1.SessionResponse_Refusal:

@@ -8,12 +8,19 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "dynamic-config.rs/fleet/proto/dynamicconfig/fleet/v1"
 )
+
+// failureRest is the least window over which a spoke comes back after a session that
+// failed: hundreds that ask a hub in a loop that is away, or that put them off, take the
+// machine from it.
+const failureRest = 500 * time.Millisecond
 
 // maxMessage is the largest frame an agent takes: what a target may hold, and room.
 const maxMessage = 2 << 20
@@ -98,15 +105,27 @@ func (s *Spoke) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // to be told to end is no failure
 		}
+		rest := s.cfg.Reconnect
 		if err != nil {
 			s.cfg.Tally.note(func(c *Counts) { c.Failures++ })
+			rest = max(rest, failureRest)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(rand.N(s.cfg.Reconnect + 1)): //nolint:gosec // G404: spreads load, guards nothing
+		case <-time.After(retryAfter(err) + rand.N(rest+1)): //nolint:gosec // G404: spreads load, guards nothing
 		}
 	}
+}
+
+// retryAfter is when the hub wants a spoke back that it put off.
+func retryAfter(err error) time.Duration {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			return info.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
 }
 
 // connect holds one session on a connection of its own, as an agent does: one that

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -41,6 +42,8 @@ type Hub struct {
 
 	args   []string
 	binary string
+	// routed are the replicas that the proxy leads to.
+	routed []*Replica
 	// deployed takes the place of the replicas where somebody else runs them; serving
 	// is how many it runs then.
 	deployed Deployed
@@ -70,13 +73,8 @@ func (h *Hub) Scale(ctx context.Context, n int, flags ...string) error {
 		h.Proxy, h.Address = proxy, proxy.Address
 	}
 	for len(h.Replicas) < n {
-		r, err := h.newReplica(ctx, fmt.Sprintf("hub-%d", len(h.Replicas)))
-		if err != nil {
-			return err
-		}
-		h.Replicas = append(h.Replicas, r)
+		h.Replicas = append(h.Replicas, &Replica{Name: fmt.Sprintf("hub-%d", len(h.Replicas)), hub: h})
 	}
-	h.MetricsURL, h.HealthURL = h.Replicas[0].MetricsURL, "http://"+h.Replicas[0].health+"/readyz"
 	for _, r := range h.Replicas[:n] {
 		if err := r.Start(ctx, flags...); err != nil {
 			return err
@@ -92,11 +90,18 @@ func (h *Hub) Scale(ctx context.Context, n int, flags ...string) error {
 
 // Route leads new connections of spokes to these replicas in turn.
 func (h *Hub) Route(replicas ...*Replica) {
+	h.routed = replicas
 	var addresses []string
 	for _, r := range replicas {
 		addresses = append(addresses, r.Address)
 	}
 	h.Proxy.Route(addresses...)
+}
+
+// replicaMoved follows a replica that listens elsewhere from now on.
+func (h *Hub) replicaMoved() {
+	h.MetricsURL, h.HealthURL = h.Replicas[0].MetricsURL, "http://"+h.Replicas[0].health+"/readyz"
+	h.Route(h.routed...)
 }
 
 // Kill ends every replica as kill -9 does.
@@ -137,8 +142,8 @@ func (h *Hub) Log() ([]byte, error) {
 	return all, nil
 }
 
-// Audit is every line of the replicas' audit logs, runs before this one included; of
-// pods, those of the pods that are there.
+// Audit is every whole line of the replicas' audit logs, runs before this one included;
+// of pods, those of the pods that are there. A line may be on its way to the file.
 func (h *Hub) Audit() ([]byte, error) {
 	if h.deployed != nil {
 		return auditLines(h.deployed.Log())
@@ -149,7 +154,7 @@ func (h *Hub) Audit() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, lines...)
+		all = append(all, lines[:bytes.LastIndexByte(lines, '\n')+1]...)
 	}
 	return all, nil
 }

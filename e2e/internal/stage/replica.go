@@ -26,15 +26,16 @@ type Replica struct {
 	program *testenv.Program
 }
 
-func (h *Hub) newReplica(ctx context.Context, name string) (*Replica, error) {
+// choosePorts finds ports to listen on, and has spokes led there.
+func (r *Replica) choosePorts(ctx context.Context) error {
 	ports, err := testenv.FreePorts(ctx, 4)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &Replica{
-		Name: name, Address: loopback + ports[0], health: loopback + ports[1],
-		MetricsURL: "http://" + loopback + ports[2] + "/metrics", ProfilesURL: "http://" + loopback + ports[3] + "/debug/pprof", hub: h,
-	}, nil
+	r.Address, r.health = loopback+ports[0], loopback+ports[1]
+	r.MetricsURL, r.ProfilesURL = "http://"+loopback+ports[2]+"/metrics", "http://"+loopback+ports[3]+"/debug/pprof"
+	r.hub.replicaMoved()
+	return nil
 }
 
 // Start starts the process, unless it runs, and waits until it is ready.
@@ -44,6 +45,19 @@ func (r *Replica) Start(ctx context.Context, flags ...string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	choose := r.Address == ""
+	return testenv.RetryPorts(func() error {
+		if choose {
+			if err := r.choosePorts(ctx); err != nil {
+				return err
+			}
+		}
+		choose = true // it keeps its ports over a restart, unless somebody took one meanwhile
+		return r.start(ctx, flags)
+	})
+}
+
+func (r *Replica) start(ctx context.Context, flags []string) error {
 	kubeconfig, err := r.hub.ServiceAccountKubeconfig(ctx, Namespace, hubAccount)
 	if err != nil {
 		return err

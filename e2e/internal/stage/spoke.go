@@ -93,6 +93,10 @@ func (s *Spoke) Start(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	return testenv.RetryPorts(func() error { return s.start(ctx) })
+}
+
+func (s *Spoke) start(ctx context.Context) error {
 	ports, err := testenv.FreePorts(ctx, 3)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -67,7 +66,7 @@ func TestApply_AnExternalSecretThatGoesTooEarlyTakesItsSecretAlong(t *testing.T)
 	key := client.ObjectKey{Namespace: f.namespace, Name: "target"}
 	gomega.NewWithT(t).Eventually(func() bool {
 		return apierrors.IsNotFound(f.client.Get(t.Context(), key, &corev1.Secret{}))
-	}, time.Minute).Should(gomega.BeTrue())
+	}, patience).Should(gomega.BeTrue())
 }
 
 // madeBy gives a Secret the owner that External Secrets Operator gives it.
@@ -89,7 +88,7 @@ func (f *fixture) externalSecret(name string) *unstructured.Unstructured {
 	external.SetName(name)
 	gomega.NewWithT(f).Eventually(func(ctx context.Context) error { // the kind is served a moment later
 		return f.client.Create(ctx, external)
-	}, time.Minute).WithContext(f.Context()).Should(gomega.Succeed())
+	}, patience).WithContext(f.Context()).Should(gomega.Succeed())
 	return external
 }
 

@@ -3,6 +3,7 @@ package apply_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,11 @@ import (
 	"dynamic-config.rs/fleet/api/v1alpha1"
 	"dynamic-config.rs/fleet/spoke/internal/apply"
 )
+
+// patience is how long a test waits for the API server's controllers, on a busy machine.
+// The garbage collector learns of a new kind within half a minute, and tries again after
+// twice as long as before.
+const patience = 3 * time.Minute
 
 // fixture is a namespace of its own in the shared control plane.
 type fixture struct {

@@ -3,7 +3,6 @@ package apply_test
 import (
 	"bytes"
 	"testing"
-	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -78,7 +77,7 @@ func TestApply_TheGarbageCollectorTakesTheTargetUnderDeleteOnly(t *testing.T) {
 	g.Eventually(func() bool {
 		err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "target"}, &corev1.Secret{})
 		return apierrors.IsNotFound(err)
-	}, time.Minute).Should(gomega.BeTrue())
+	}, patience).Should(gomega.BeTrue())
 	f.secret("stays")
 }
 

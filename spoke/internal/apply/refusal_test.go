@@ -3,7 +3,6 @@ package apply_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -78,7 +77,7 @@ func TestApply_AnExceededQuotaIsNamed(t *testing.T) {
 			return ""
 		}
 		return err.Error()
-	}, 30*time.Second).Should(gomega.ContainSubstring(`quota "few" is exceeded`))
+	}, patience).Should(gomega.ContainSubstring(`quota "few" is exceeded`))
 	refused := f.refused(v1alpha1.ReasonQuotaExceeded, r, "id1", "a", canary)
 	noCanary(t, refused)
 	if !refused.Retryable() {
@@ -88,7 +87,7 @@ func TestApply_AnExceededQuotaIsNamed(t *testing.T) {
 	gomega.NewWithT(t).Eventually(func() error {
 		_, err := f.apply(r, "id1", "a", "1")
 		return err
-	}, 30*time.Second).Should(gomega.Succeed())
+	}, patience).Should(gomega.Succeed())
 }
 
 func TestApply_AnAdmissionPolicyIsNamed(t *testing.T) {
@@ -123,7 +122,7 @@ func TestApply_AnAdmissionPolicyIsNamed(t *testing.T) {
 			return ""
 		}
 		return err.Error()
-	}, 30*time.Second).Should(gomega.ContainSubstring(policy.Name))
+	}, patience).Should(gomega.ContainSubstring(policy.Name))
 	noCanary(t, f.refused(v1alpha1.ReasonAdmissionDenied, r, "id1", "a", canary))
 }
 
@@ -157,7 +156,7 @@ func TestApply_WithdrawnRBACIsForbiddenAndComesBack(t *testing.T) {
 	gomega.NewWithT(t).Eventually(func() error {
 		_, err := f.apply(r, "id1", "a", "1")
 		return err
-	}, 30*time.Second).Should(gomega.Succeed())
+	}, patience).Should(gomega.Succeed())
 }
 
 func TestApply_ATerminatingNamespaceIsNamed(t *testing.T) {
@@ -170,11 +169,12 @@ func TestApply_ATerminatingNamespaceIsNamed(t *testing.T) {
 	f.must(f.client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}))
 	gomega.NewWithT(t).Eventually(func() string {
 		_, err := f.apply(r, "id1", "a", canary)
-		if err == nil {
-			f.must(client.IgnoreNotFound(f.client.Delete(t.Context(), f.secret("target"))))
+		if err == nil { // the controller of namespaces may have been faster
+			target := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "target"}}
+			f.must(client.IgnoreNotFound(f.client.Delete(t.Context(), target)))
 		}
 		return apply.ReasonOf(err)
-	}, 30*time.Second).Should(gomega.Equal(v1alpha1.ReasonNamespaceTerminating))
+	}, patience).Should(gomega.Equal(v1alpha1.ReasonNamespaceTerminating))
 	f.must(f.client.Patch(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "holds"}},
 		client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 }

@@ -35,6 +35,9 @@ const ServerName = "dynamic-config-hub"
 // ownLifetime is that of the hub's own certificates, beyond what any test plays.
 const ownLifetime = 48 * time.Hour
 
+// heartbeat is the interval in the Welcome.
+const heartbeat = 10 * time.Second
+
 // Token is the join token that the hub accepts once.
 const Token = "join-token-of-the-test"
 
@@ -62,8 +65,6 @@ type Hub struct {
 
 // Settings are what a Hub does; they may change while it runs.
 type Settings struct {
-	// Heartbeat is the interval in the Welcome; 10 s when zero.
-	Heartbeat time.Duration
 	// RenewAfter is when an agent should enrol again; half an hour when zero.
 	RenewAfter time.Duration
 	// Lifetime of certificates; an hour when zero.
@@ -194,23 +195,20 @@ func (h *Hub) Session(stream grpc.BidiStreamingServer[fleetv1.SessionRequest, fl
 	if err != nil {
 		return err
 	}
-	if settings.Heartbeat == 0 {
-		settings.Heartbeat = 10 * time.Second
-	}
 	s := &Session{
 		Cluster: cluster, Hello: first.GetHello(), stream: stream,
 		frames: make(chan *fleetv1.SessionRequest, 4096), end: make(chan error, 1), Over: make(chan struct{}),
 	}
 	welcome := cmp.Or(settings.Welcome, &fleetv1.Welcome{
 		ProtocolVersion: 1, Hub: "test", Epoch: 1, ServerTime: timestamppb.Now(),
-		HeartbeatInterval: durationpb.New(settings.Heartbeat), TrustBundleDer: [][]byte{h.ca.Raw},
+		HeartbeatInterval: durationpb.New(heartbeat), TrustBundleDer: [][]byte{h.ca.Raw},
 	})
 	s.Send(&fleetv1.SessionResponse{Frame: &fleetv1.SessionResponse_Welcome{Welcome: welcome}})
 	h.sessions <- s
 	if settings.Silent {
 		return s.serve(nil)
 	}
-	ticker := time.NewTicker(settings.Heartbeat)
+	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
 	return s.serve(ticker.C)
 }

@@ -59,3 +59,22 @@ func TestClock_AHubThatIsAwayForAnHour(t *testing.T) {
 		}
 	})
 }
+
+func TestClock_HeartbeatsAndTheEndOfASessionWithASilentHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hubtest.StartInMemory(t, hubtest.Settings{Silent: true})
+		a := start(t, h, func(c *syncclient.Config) { c.DialOptions = []grpc.DialOption{h.DialInMemory()} })
+		silent := h.Accept(t)
+		silent.Inventory(t)
+		began := time.Now()
+		if silent.Heartbeat(t) != 1 || silent.Heartbeat(t) != 2 {
+			t.Error("want heartbeats that count")
+		}
+		<-silent.Over
+		if after := time.Since(began); after <= 30*time.Second || after > 40*time.Second {
+			t.Errorf("want the end after three heartbeats of 10 s, got %s", after)
+		}
+		h.Accept(t)
+		a.stop()
+	})
+}

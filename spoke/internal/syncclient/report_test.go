@@ -129,7 +129,7 @@ func TestRun_WhatKeepsTheAgentFromASessionIsSaidOnce(t *testing.T) {
 				}
 			})
 			again := func() int { return a.logs.count("There is still no session") }
-			gomega.NewWithT(t).Eventually(again, "10s").Should(gomega.BeNumerically(">", 2))
+			gomega.NewWithT(t).Eventually(again, patience).Should(gomega.BeNumerically(">", 2))
 			a.stop()
 			told := a.logs.errors()
 			if len(told) != 1 || told[0].Msg != tc.message || told[0].Reason != tc.want || told[0].RetryIn == "" {
