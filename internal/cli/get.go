@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -122,20 +120,6 @@ func (g *getter) command(use string, aliases ...string) *cobra.Command {
 	return cmd
 }
 
-// source is one kind of object at one place.
-type source struct {
-	conn    *kube.Conn
-	place   string // empty where there is one alone
-	list    client.ObjectList
-	options []client.ListOption
-}
-
-// found are the objects of a source.
-type found struct {
-	place   string
-	objects []client.Object
-}
-
 func (g *getter) run(ctx context.Context, names []string) error {
 	sources, err := g.sources(names)
 	if err != nil {
@@ -161,19 +145,6 @@ func (g *getter) run(ctx context.Context, names []string) error {
 	return g.checkFound(all, names)
 }
 
-// list lists every source.
-func list(ctx context.Context, sources []source, names []string) ([]found, error) {
-	var all []found
-	for _, s := range sources {
-		objects, err := s.conn.Objects(ctx, s.list, s.options...)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found{s.place, named(objects, names)})
-	}
-	return all, nil
-}
-
 // checkFound says that there is nothing, and refuses names that are not there.
 func (g *getter) checkFound(all []found, names []string) error {
 	seen := map[string]bool{}
@@ -195,49 +166,6 @@ func (g *getter) checkFound(all []found, names []string) error {
 		}
 		return failf(hint, "%s %q not found", g.what, name)
 	})
-}
-
-// sources are what has to be listed.
-func (g *getter) sources(names []string) ([]source, error) {
-	selector, err := labels.Parse(g.selector)
-	if err != nil {
-		return nil, failf("for instance -l team=shop", "%w", err)
-	}
-	options := []client.ListOption{client.MatchingLabelsSelector{Selector: selector}}
-	if g.namespaced && !g.allNamespaces {
-		namespace, err := g.app.clusters.Namespace()
-		if err != nil {
-			return nil, err
-		}
-		options = append(options, client.InNamespace(namespace))
-	}
-	if len(names) == 1 { // who may see one by name may see it here too
-		options = append(options, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", names[0])})
-	}
-	conns, err := g.connect()
-	if err != nil {
-		return nil, err
-	}
-	var all []source
-	for i, conn := range conns {
-		g.assumed = g.assumed || conn.Assumed
-		for _, list := range g.lists {
-			s := source{conn: conn, list: list.DeepCopyObject().(client.ObjectList), options: options}
-			if len(g.places) > 0 {
-				s.place = g.places[i]
-			}
-			all = append(all, s)
-		}
-	}
-	return all, nil
-}
-
-// named are the objects with one of the names; all of them where there are none.
-func named(objects []client.Object, names []string) []client.Object {
-	if len(names) == 0 {
-		return objects
-	}
-	return slices.DeleteFunc(objects, func(o client.Object) bool { return !slices.Contains(names, o.GetName()) })
 }
 
 // printer returns what prints objects as the flags ask. single says that one object is
